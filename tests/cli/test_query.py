@@ -69,6 +69,18 @@ def test_csv(town: Town, rows: Path) -> None:
     assert [row["class"] for row in found] == expected()
 
 
+def test_a_beginning_of_the_name(town: Town, rows: Path) -> None:
+    found = json.loads(run(town, "coun", str(rows), "--format", "json"))
+    assert (found["model"], len(found["rows"])) == ("counts", N)
+    town.publish("country")
+    with pytest.raises(HedgerowError, match=r"country, counts") as caught:
+        run(town, "coun", str(rows))
+    assert caught.value.code is Code.BAD_PARAMETER
+    with pytest.raises(HedgerowError) as caught:
+        run(town, "nothing", str(rows))
+    assert caught.value.code is Code.UNKNOWN_MODEL
+
+
 def test_probabilities(town: Town, rows: Path) -> None:
     text = run(town, "counts", str(rows), "--proba", "--format", "csv")
     for row in csv.DictReader(io.StringIO(text)):

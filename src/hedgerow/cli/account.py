@@ -79,13 +79,14 @@ def show(
 
     In the folder of an owner beside servers: what they have charged to its populations, and for
     whom, which is entered in this account. It ends with 1 if a server does not answer or servers
-    differ.
+    differ. Analysts and coordinators hold no rows, and have no account (H905).
     """
     from hedgerow.estimators.account import Account
     from hedgerow.jsonfile import plain
     from hedgerow.parties.store.accounts import balances_in
 
     if file.is_dir():
+        _check_holder(file)
         config = None if here else _owner_beside_servers(file)
         if config is None:
             _show_balances(balances_in(file), format)
@@ -113,14 +114,30 @@ def show(
     print(f"spent: epsilon {spent.epsilon:.6g}, delta {spent.delta:.3g}{limit}{why}")
 
 
-def _owner_beside_servers(folder: Path) -> PartyConfig | None:
-    """Return the party of a folder if it is an owner in a consortium with servers."""
+def _party_of(folder: Path) -> PartyConfig | None:
+    """Return the party of a folder; None for an owner in a Flower app, which has no such file."""
     from hedgerow.parties.consortium.config import PartyConfig
 
-    if not (folder / "party.toml").exists():
-        return None
-    config = PartyConfig.load(folder)
-    return config if config.role == "owner" and config.servers else None
+    return PartyConfig.load(folder) if (folder / "party.toml").exists() else None
+
+
+def _check_holder(folder: Path) -> None:
+    """Refuse, H905, a party without accounts: an empty one would say that nothing was charged."""
+    from hedgerow.errors import Code
+
+    config = _party_of(folder)
+    if config is not None and config.role in ("analyst", "coordinator"):
+        raise Code.WRONG_ROLE.error(
+            expected="a party with accounts: a server, an owner or a site",
+            found=f"{config.name}, which is {config.me.kind} and holds no population",
+            fix="ask an owner, or look at what one model has cost: `hedgerow models show MODEL`",
+        )
+
+
+def _owner_beside_servers(folder: Path) -> PartyConfig | None:
+    """Return the party of a folder if it is an owner in a consortium with servers."""
+    config = _party_of(folder)
+    return None if config is None or config.role != "owner" or not config.servers else config
 
 
 def enter_server_charges(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""``hedgerow models``: which models the servers keep, and what is known of one."""
+"""``hedgerow models``: which models a consortium keeps, and what is known of one."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from hedgerow.parties.roles.server_reports import ModelClient, Shown
 
 _IN_PIECES = "  lies in pieces at its sites, which ask each other"
-app = typer.Typer(help="Look at the models that the servers keep.", no_args_is_help=True)
+app = typer.Typer(
+    help="Look at the models that servers, sites or a coordinator keep.", no_args_is_help=True
+)
 
 
 @app.command("list")
 def list_(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> None:
-    """List the models that you may know, and whether all servers keep the same."""
+    """List the models that you may know, and whether all who keep one have the same."""
     shelves, refusals = _client(folder).list()
     well = not refusals and all(shelf.is_well for shelf in shelves)
     if format is Format.json:
@@ -40,7 +42,7 @@ def list_(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> 
         down = {name: error.code.number for name, error in refusals.items()}
         print(json.dumps({"ok": well, "refused": down, "rows": rows}))
     else:
-        table = Table("model", "protocol", "population", "analysts", "run", "servers")
+        table = Table("model", "protocol", "population", "analysts", "run", "kept by")
         for shelf in shelves:
             line = shelf.line
             names = [", ".join(part) or "-" for part in (line.populations, line.analysts)]
@@ -77,7 +79,7 @@ def fetch(
         Path | None, typer.Option("--out", "-o", help="write it here, in place of printing it")
     ] = None,
 ) -> None:
-    """Fetch what all servers publish of a model, with its ledger, as JSON."""
+    """Fetch what is published of a model, with its ledger, as JSON; all who keep it must agree."""
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.queries.asking import Reader
 
@@ -108,7 +110,8 @@ def _print(shown: Shown) -> None:
     if shown.cost is not None:
         cost = shown.cost
         print_line(
-            f"  training: {cost.rounds:,} rounds, {cost.payload / 1e6:,.2f} MB by all servers "
+            f"  training: {cost.rounds:,} rounds, {cost.payload / 1e6:,.2f} MB sent by "
+            f"{', '.join(shown.sent)} "
             f"({cost.wire / 1e6:,.2f} MB on the wire)"
         )
     print_line("\nwhat is learned of a person, at most")
@@ -136,7 +139,7 @@ def _print(shown: Shown) -> None:
     if report.opened:
         print_table(table)
     for key, said in shown.differences.items():
-        print_line(f"\nThe servers DIFFER in {key}:")
+        print_line(f"\n{', '.join(said)} DIFFER in {key}:")
         for server, value in said.items():
             print_line(f"  {server}: {json.dumps(value)}")
 

@@ -28,7 +28,7 @@ _WIDEST = 10_000
 PUBLISHED = "  published to everybody"
 """What is said of a model that nobody needs to ask."""
 NOT_ALL = 1
-"""Exit code where not all servers have done or told what was asked."""
+"""Exit code where not all who were asked have done or told it."""
 INTERRUPTED = 130
 """Exit code after an interrupt, as shells have it."""
 

@@ -35,7 +35,7 @@ class AnswerFormat(StrEnum):
 
 
 def query(
-    model: Annotated[str, typer.Argument(help="name of the model")],
+    model: Annotated[str, typer.Argument(help="name of the model, or its beginning")],
     rows: Annotated[
         Path | None, typer.Argument(help="CSV, Parquet or Arrow file of rows to ask about")
     ] = None,
@@ -87,13 +87,33 @@ def query(
         # Without a file of rows, the folder is the first that is named.
         folder, rows = folder if rows is None else rows, None
     config, text = PartyConfig.load(folder), TextFormat(delimiter, encoding)
-    left = None
+    model, left = _find(config, model), None
     if rows is None or is_in_pieces(config, model):
         asked = _read_ids(config, model, rows, ids, text) if rows is not None else None
         table = _ask_sites(config, model, id or [], asked, kept=kept, proba=proba)
     else:
         table, left = _ask(config, model, rows, ids, text, proba=proba, timeout=timeout)
     _show(table, model, left, format, out)
+
+
+def _find(config: PartyConfig, model: str) -> str:
+    """Return the model whose name begins so; H501 if several do.
+
+    As it is if none does, or nobody tells: who is asked next says why, or is waited for.
+    """
+    from hedgerow.errors import Code, HedgerowError
+    from hedgerow.parties.consortium.names import complete
+    from hedgerow.parties.roles.server_reports import ModelClient
+    from hedgerow.parties.store.models import list_models
+
+    here = {one.name for one in list_models(config.state)}
+    found = complete(model, here, "model")
+    try:
+        return found if found in here else ModelClient(config).find(model)
+    except HedgerowError as error:
+        if error.code is Code.BAD_PARAMETER:
+            raise
+        return model
 
 
 def _ask(

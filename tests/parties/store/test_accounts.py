@@ -364,6 +364,18 @@ def shown(*arguments: object) -> str:
     return done.output
 
 
+def test_who_holds_no_population_has_no_account(tmp_path: Path) -> None:
+    """Not an empty one, as if nothing was charged."""
+    town = Town(tmp_path, owners=("north",), coordinator="delta", analysts=("zoe",))
+    for name, kind in (("delta", "a coordinator"), ("zoe", "an analyst")):
+        for more in ([], ["--here"], ["--format", "json"]):
+            folder = town.parties[name].folder
+            done = runner.invoke(app, ["account", "show", str(folder), *more])
+            assert done.exit_code != 0, done.output
+            assert "H905" in str(done.exception)
+            assert f"{name}, which is {kind} and holds no population" in str(done.exception)
+
+
 def test_what_is_left(town: Town) -> None:
     folder = town.parties["north"].folder
     assert balances_in(folder) == [Balance("patients", accounts(town).spent("patients"), TEN)]

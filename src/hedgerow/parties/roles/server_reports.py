@@ -285,7 +285,7 @@ class ModelClient(MembersClient):
         return complete(model, [shelf.line.model for shelf in self.list()[0]], "model")
 
     def show(self, model: str) -> Shown:
-        """Ask all servers about a model.
+        """Ask all who take calls about a model.
 
         Raises if none of them tells anything; H407 if none keeps it.
         """

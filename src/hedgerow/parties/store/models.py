@@ -200,7 +200,7 @@ def _row(state: StateFolder, name: str) -> Row:
     row = _find(state, name)
     if row is None:
         raise Code.UNKNOWN_MODEL.error(
-            expected="the name of a model that this server keeps",
+            expected="the name of a model that this party keeps",
             found=f"{name}, which it does not",
         )
     return row
