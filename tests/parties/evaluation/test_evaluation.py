@@ -191,6 +191,10 @@ def test_what_is_refused(town: Town) -> None:
     town.until_state(post("north-2", 0.2), "done", *SERVERS)
     # Each by itself would do; together they are beyond what the population has.
     refuses(Code.POLICY_REFUSES, lambda: post("north-2", 0.1))
+    # What the model was trained on says nothing of it, and nothing is charged for it.
+    before = [len(spent(town, name, "patients")) for name in SERVERS]
+    refuses(Code.ROWS_NOT_HELD_OUT, lambda: post("north-1"))
+    assert [len(spent(town, name, "patients")) for name in SERVERS] == before
     bare = people(20).drop_columns(["ill"])
     upload(town, "south", "south-2", "guests", bare, DOMAIN.select(DOMAIN.names, target=False))
     refuses(Code.UPLOADS_DO_NOT_FIT, lambda: post("south-2"))

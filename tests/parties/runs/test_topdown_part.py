@@ -26,7 +26,7 @@ from tests.parties.runs.topdown_jobs import (
     reference,
     topdown_town,
 )
-from tests.parties.towns import Town, json_of
+from tests.parties.towns import Town, json_of, set_line
 from tests.parties.wire.parties_calls import refuses
 
 
@@ -57,8 +57,9 @@ def check_the_commands(town: Town, job: TopDownJob, grown: Tree) -> None:
 
 
 def test_everybody_is_told_who_is_missing(tmp_path: Path) -> None:
-    # An owner is missed when it has not fetched its letter, after 15 s.
-    town = topdown_town(tmp_path, rejoin=30.0)
+    town = topdown_town(tmp_path, rejoin=10.0)
+    # An owner is missed when it has not fetched its letter in this time.
+    set_line(town.parties["delta"].folder / "party.toml", "request", "3.0")
     try:
         town.start("delta", "north", "south")
         run = town.post(make_job(least_owners=2), "north")

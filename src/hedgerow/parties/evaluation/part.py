@@ -16,8 +16,10 @@ from hedgerow.errors import Code
 from hedgerow.parties.evaluation.job import EvaluationJob
 from hedgerow.parties.runs import agreement as agreeing
 from hedgerow.parties.runs.hidden_part import UploadsPart, as_text
+from hedgerow.parties.runs.job_tables import UploadsJob
 from hedgerow.parties.runs.part import Attempt
 from hedgerow.parties.runs.stages import Arrays
+from hedgerow.parties.runs.store import job_of_run
 from hedgerow.parties.store import models
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.vault import About, read_arrays, write_arrays
@@ -34,8 +36,20 @@ class EvaluatingPart(UploadsPart[EvaluationJob]):
     result: ClassVar[str] = "halves"
 
     def check(self) -> None:
-        """Refuse uploads as for a training, and a model that cannot be evaluated (H407, H501)."""
-        self.job.check_model(models.read_manifest(self.config.state, self.job.model))
+        """Refuse uploads as for a training, and a model that cannot be evaluated (H407, H501).
+
+        H948 for uploads that the model was trained on.
+        """
+        manifest = models.read_manifest(self.config.state, self.job.model)
+        self.job.check_model(manifest)
+        training = job_of_run(self.config.state, manifest.run)
+        assert isinstance(training, UploadsJob)
+        trained = [upload for upload in self.job.uploads if upload in training.uploads]
+        if trained:
+            raise Code.ROWS_NOT_HELD_OUT.error(
+                expected=f"uploads that model {manifest.name} was not trained on",
+                found=f"{', '.join(trained)}, which run {manifest.run} has used",
+            )
         super().check()
 
     def compute(self, attempt: Attempt) -> tuple[Arrays, Leakage]:

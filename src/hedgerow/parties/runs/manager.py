@@ -58,6 +58,7 @@ _FINAL = {
     Code.ACCOUNT_CONFLICT,
     Code.MODEL_EXISTS,
     Code.UNKNOWN_MODEL,
+    Code.ROWS_NOT_HELD_OUT,
     Code.UNKNOWN_MEMBER,
     Code.WRONG_ROLE,
     Code.ROLE_MISSING,
