@@ -81,6 +81,11 @@ def test_a_beginning_of_the_name(town: Town, rows: Path) -> None:
     assert caught.value.code is Code.UNKNOWN_MODEL
 
 
+def test_a_timeout_is_named_as_it_is_given(town: Town, rows: Path) -> None:
+    with pytest.raises(HedgerowError, match=r"H501.*--timeout above 0"):
+        run(town, "m", str(rows), "--timeout", "0")
+
+
 def test_probabilities(town: Town, rows: Path) -> None:
     text = run(town, "counts", str(rows), "--proba", "--format", "csv")
     for row in csv.DictReader(io.StringIO(text)):

@@ -111,6 +111,7 @@ def new(
         policy=_settings(policy or [], "policy"),
         timeouts=Timeouts.model_validate(_settings(timeout or [], "timeout")),
         listen=listen,
+        study=study,
     )
     if study:
         introduce_all(made)
@@ -337,7 +338,8 @@ def _lifetimes(text: str) -> dict[str, Lifetime]:
             found[name] = Lifetime(epsilon=float(epsilon), delta=given)
         except ValueError:
             raise Code.BAD_PARAMETER.error(
-                expected="populations such as patients=3,staff=1:1e-7, each once", found=repr(part)
+                expected="--populations such as patients=3,staff=1:1e-7, each once",
+                found=repr(part),
             ) from None
     return found
 

@@ -64,7 +64,7 @@ def query(
         AnswerFormat, typer.Option("--format", help="text for people, json and csv for programs")
     ] = AnswerFormat.text,
 ) -> None:
-    """Ask for the class, or the value, of every row.
+    """Ask for the class, or the value, of every row; answers name it by its number, from 0.
 
     Of a hidden model, the three servers answer, and none sees row or answer. What is published
     answers here, and nobody hears of the rows.
@@ -79,7 +79,7 @@ def query(
     from hedgerow.tables.writing import check_new
 
     if not timeout > 0:
-        raise Code.BAD_PARAMETER.error(expected="a timeout above 0", found=f"{timeout}")
+        raise Code.BAD_PARAMETER.error(expected="--timeout above 0", found=f"{timeout}")
     if out is not None:
         # Answers are charged: what cannot be written is found out before.
         check_new(out, force=force)

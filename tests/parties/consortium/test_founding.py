@@ -146,6 +146,18 @@ def test_the_last_steps_are_those_of_the_consortium(tmp_path: Path, servers) -> 
     assert serves == {*servers, "north", "delta", "club", "office"}
     asks = {name for name, text in texts.items() if "hedgerow query" in text}
     assert asks == {"club", "office"}
+    studied = found_consortium(tmp_path, "study", members, study=True)
+    for folder in studied:
+        text = (folder / "README.txt").read_text()
+        # What was done for the operator is not asked for once more.
+        assert "For study alone" in text
+        assert not re.search(r"hedgerow (keys|consortium (add|bundle))", text)
+        assert "hedgerow consortium check" in text
+        verbs = re.findall(r"^\d+\. .*(hedgerow \S+)", text, re.M)
+        assert (
+            verbs == re.findall(r"^\d+\. .*(hedgerow \S+)", texts[folder.name], re.M)[-len(verbs) :]
+        )
+        texts[f"{folder.name}, studied"] = text
     for text in texts.values():
         numbers = [int(n) for n in re.findall(r"^(\d+)\. ", text, re.M)]
         assert numbers == list(range(1, len(numbers) + 1))

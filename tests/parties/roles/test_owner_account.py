@@ -189,7 +189,8 @@ def test_a_population_that_is_not_listed(wards: Wards) -> None:
     refuses(Code.POLICY_REFUSES, lambda: wards.upload("north-2", seed=1))
     refuses(Code.UNKNOWN_UPLOAD, lambda: renew_terms(wards.north, "staff", None))
     refuses(Code.WRONG_ROLE, lambda: renew_terms(wards.parties["zoe"], "patients", None))
-    refuses(Code.BAD_PARAMETER, lambda: renew_terms(wards.north, "patients", -1.0))
+    error = refuses(Code.BAD_PARAMETER, lambda: renew_terms(wards.north, "patients", -1.0))
+    assert "--lifetime-epsilon" in error.expected
 
 
 def test_without_a_limit(tmp_path: Path) -> None:

@@ -314,8 +314,13 @@ def test_what_is_refused_before_a_server_is_asked(parties, tmp_path) -> None:
     attempt(Code.WRONG_ROLE, party="alder")
     attempt(Code.BAD_NAME, id="../../etc")
     attempt(Code.BAD_NAME, population="Patients")
-    attempt(Code.BAD_PARAMETER, ids="id")
-    attempt(Code.BAD_PARAMETER, slots=0)
+    for option, value in (("ids", "id"), ("slots", 0)):
+        asked = options | {option: value}
+        error = refuses(
+            Code.BAD_PARAMETER,
+            lambda asked=asked: share_upload(parties["north"], path, DOMAIN, **asked),
+        )
+        assert f"--{option}" in error.expected
     attempt(Code.MISSING_CAPACITY, DOMAIN.model_copy(update={"capacity": None}))
     drafted = DOMAIN.model_copy(update={"provenance": "read from data"})
     attempt(Code.DOMAIN_READ_FROM_DATA, drafted)

@@ -120,9 +120,10 @@ queries_per_analyst = {p.queries_per_analyst}
 # them to members alone.
 open_metrics = {metrics}
 
-# Lifetime epsilon and delta of every population: the people whose rows an owner uploads. All jobs,
-# models and queries on their data are charged to it, also after another upload. A population that
-# is not listed here is not used. For example: patients-north = {{ epsilon = 3.0, delta = 1e-06 }}
+# Lifetime epsilon and delta of every population: the people whose rows an owner uploads. All jobs
+# on their data are charged to it, also after another upload: a training with all its model will
+# ever answer. A population that is not listed here is not used. For example:
+# patients-north = {{ epsilon = 3.0, delta = 1e-06 }}
 # A number alone is the epsilon, with delta 1e-06. At an owner, servers that have its rows hold to
 # these lines too: they go to them with every upload, and with `hedgerow uploads terms POPULATION`.
 [populations]
@@ -131,6 +132,11 @@ open_metrics = {metrics}
 _README = """\
 {name}: {role} in the consortium {consortium}
 
+{steps}
+{last}
+"""
+
+_STEPS = """\
 What you do next, on this party's own machine, in this folder:
 
 1. Make sure that nobody else can read it:         chmod 700 . keys members
@@ -145,9 +151,16 @@ What you do next, on this party's own machine, in this folder:
    Compare the digest that it shows with the others by telephone, before you say yes.
    Instead, certificates may be sent and added one by one, with a telephone call each. This party
    needs those of {others}.
-6. See whether all is well:                        hedgerow consortium check
-{last}
-"""
+6. See whether all is well:                        hedgerow consortium check"""
+
+_STUDIED = """\
+For study alone: the keys of all parties were made on one machine, and their certificates are
+exchanged. Whoever has this folder beside the others could be any of them. Between organisations,
+found a consortium without --study, and let each make its own key.
+
+What you do next, in this folder:
+
+1. See whether all is well, once others serve:     hedgerow consortium check"""
 
 _STATE = """
    What the server keeps is encrypted with keys/state.key. Keep a copy of it in a safe place, or
@@ -241,12 +254,14 @@ def found_consortium(
     policy: Mapping[str, Any] | None = None,
     timeouts: Timeouts | None = None,
     listen: str = "",
+    study: bool = False,
 ) -> list[Path]:
     """Write a folder ``<name>`` with a folder per member in it, and return these.
 
     `populations`: lifetime epsilon by population, for all policies to begin with.
     `policy`: other lines of all policies; without, the strictest that is of use.
     `listen`: where those who take calls do so, if not at their hosts.
+    `study`: whether all keys are made here next (`members.introduce_all`), and not by operators.
     Raises H859 if the folder exists; H851 to H853 as for the files. Nothing is written then.
     """
     check_name(name, "consortium")
@@ -284,7 +299,7 @@ def found_consortium(
         make_private(path / "members")
         write_new(path / "party.toml", party_toml(config))
         write_new(path / "policy.toml", policy_toml(rules))
-        write_new(path / "README.txt", _readme(config))
+        write_new(path / "README.txt", _readme(config, study=study))
         made.append(path)
     return made
 
@@ -332,23 +347,22 @@ def _member(member: Member) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _readme(config: PartyConfig) -> str:
+def _readme(config: PartyConfig, *, study: bool) -> str:
     others = [member.name for member in config.members if member != config.me]
     carried = any(member.role == "coordinator" for member in config.members)
     owners = any(member.role == "owner" for member in config.members)
     served = bool(config.servers) and (owners or not config.sites)
     there = {"": True, _SERVED: served, _CARRIED: carried}
     verbs = [(what, how) for what, how, where in _LAST[config.role] if there[where]]
-    last = [f"{i}. {what:<47} {how}" for i, (what, how) in enumerate(verbs, 7)]
     if config.role in ("owner", "server", "site"):
-        last.append(
-            f"{7 + len(last)}. {'See what the account has paid:':<47} hedgerow account show ."
-        )
+        verbs.append(("See what the account has paid:", "hedgerow account show ."))
+    state = _STATE if config.role == "server" else ""
+    steps = _STUDIED if study else _STEPS.format(others=", ".join(others), state=state)
+    last = enumerate(verbs, 2 if study else 7)
     return _README.format(
         name=config.name,
         role=config.role,
         consortium=config.consortium,
-        others=", ".join(others),
-        state=_STATE if config.role == "server" else "",
-        last="\n".join(last),
+        steps=steps,
+        last="\n".join(f"{i}. {what:<47} {how}" for i, (what, how) in last),
     )

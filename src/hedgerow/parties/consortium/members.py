@@ -164,7 +164,7 @@ def make_keys(config: PartyConfig, days: int = DAYS) -> Certificate:
 def check_days(days: int) -> None:
     """Refuse a time that a certificate cannot be valid for; H501."""
     if not 1 <= days <= MAX_DAYS:
-        raise Code.BAD_PARAMETER.error(expected=f"from 1 to {MAX_DAYS} days", found=f"{days} days")
+        raise Code.BAD_PARAMETER.error(expected=f"--days from 1 to {MAX_DAYS}", found=f"{days}")
 
 
 def introduce_all(folders: Sequence[Path]) -> None:

@@ -35,7 +35,7 @@ LIFETIME_DELTA = 1e-6
 
 
 class Lifetime(Numbered):
-    """What all jobs, models and queries on the data of a population may cost together.
+    """What all jobs on the data of a population may cost together, with all their models answer.
 
     `epsilon`: infinite where jobs without a guarantee are allowed; delta says nothing then.
     """
@@ -71,8 +71,8 @@ class JobRules(Numbered):
     Epsilons and deltas of a job are for every audience by itself; queries are rows.
 
     `allowed_posters`: where it is missing, the owners of the uploads of a job may post it.
-    `populations`: what all jobs, models and queries on the data of each may spend together. A
-    number stands for that epsilon, and `LIFETIME_DELTA`.
+    `populations`: what all jobs on the data of each may spend together, a training with all that
+    its model will answer. A number stands for that epsilon, and `LIFETIME_DELTA`.
     """
 
     code: ClassVar[Code] = Code.BAD_POLICY_FILE

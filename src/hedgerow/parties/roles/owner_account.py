@@ -48,7 +48,7 @@ def send_terms(
     promised to them is held back here first. `for_upload`: H858 if nothing is left for them.
     """
     if cap is not None and not cap > 0:
-        raise Code.BAD_PARAMETER.error(expected="an epsilon above 0", found=f"{cap}")
+        raise Code.BAD_PARAMETER.error(expected="--lifetime-epsilon above 0", found=f"{cap}")
     policy = Policy.load(config.folder)
     accounts = Accounts(config.state, policy)
     # What servers have charged is no spending of this owner's own.

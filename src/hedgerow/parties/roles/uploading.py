@@ -66,7 +66,7 @@ def check_public(domain: Domain, slots: int | None, ids: str | None, align_key: 
         raise Code.DOMAIN_READ_FROM_DATA.error(found="a domain that was read from data")
     if (ids is None) != (align_key is None):
         raise Code.BAD_PARAMETER.error(
-            expected="ids and the key of the owners together, or neither",
+            expected="ids (--ids) and the key of the owners (--align-key) together, or neither",
             found=f"ids={ids!r}, align_key={align_key}",
         )
     n_slots = domain.capacity if slots is None else slots
@@ -75,7 +75,7 @@ def check_public(domain: Domain, slots: int | None, ids: str | None, align_key: 
             found="neither a number of slots nor a capacity in the domain", fix="pass --slots"
         )
     if n_slots < 1:
-        raise Code.BAD_PARAMETER.error(expected="at least one slot", found=f"slots={n_slots}")
+        raise Code.BAD_PARAMETER.error(expected="at least one slot (--slots)", found=f"{n_slots}")
     return n_slots
 
 
