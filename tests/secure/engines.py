@@ -13,13 +13,15 @@ from hedgerow.privacy import Leakage, NoiseSource, Opening
 from hedgerow.secure.additive import AdditiveEngine
 from hedgerow.secure.additive.core import PeerCore
 from hedgerow.secure.additive.preprocessing import Items, Kind, Provider
-from hedgerow.secure.additive.shuffle import AdditivePermutation, Pair, Translation, sums
+from hedgerow.secure.additive.shuffle import Pair, Translation
 from hedgerow.secure.additive.transfers import PREPROCESSING, SETUP
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.cost import NOTHING, Cost
+from hedgerow.secure.orders import JointPermutation
 from hedgerow.secure.replicated.engine import ReplicatedEngine
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Engine, Secret, SecretBits
+from hedgerow.secure.steps import sums
 
 NOTHING_OPENS = Leakage([])
 SEED = 20_240
@@ -45,7 +47,7 @@ class IdealProvider(Provider):
         return NOTHING
 
     def translations(
-        self, by: AdditivePermutation, width: int, ring: Ring | None, *, inverse: bool
+        self, by: JointPermutation, width: int, ring: Ring | None, *, inverse: bool
     ) -> dict[Pair, Translation]:
         # Where peers are apart, nobody knows all orders: that is for `Transfers` to show.
         assert len(by.orders) == self.core.n

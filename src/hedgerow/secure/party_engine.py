@@ -8,9 +8,9 @@ and multiplied is the engine's own.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import prod
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,12 +19,36 @@ from hedgerow.errors import Code
 from hedgerow.net.network import Network
 from hedgerow.privacy import Leakage
 from hedgerow.secure.axes import lift
+from hedgerow.secure.cost import NOTHING, Cost
+from hedgerow.secure.orders import JointPermutation, draw_orders
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import WORD, Engine, Secret, SecretBits, pack, unpack, words
+from hedgerow.secure.secret import (
+    WORD,
+    AnySecret,
+    Engine,
+    Permutation,
+    Secret,
+    SecretBits,
+    pack,
+    unpack,
+    words,
+)
 from hedgerow.secure.steps import Holders, parties_of
 
 Array = NDArray[Any]
 AnyCore = TypeVar("AnyCore", bound=Holders)
+
+LOCAL: Final = {
+    "public",
+    "public_bits",
+    "add_public",
+    "xor_public",
+    "local_matmul",
+    "reduce",
+    "random_bits",
+    "permutation",
+}
+"""Primitives that send nothing, whatever the engine."""
 
 
 class PartyEngine(Engine, Generic[AnyCore]):
@@ -155,6 +179,68 @@ class PartyEngine(Engine, Generic[AnyCore]):
         raised = self._shift_right(x + (1 << (k - 2)), x.ring, shift)
         return x.like(raised.reshape(x.data.shape)) - (1 << (k - 2 - shift))
 
+    def random_bits(self, shape: tuple[int, ...]) -> SecretBits:
+        """Draw secret uniform bits: share x_j is a mask of key j, and nobody has all the keys."""
+        full = (*shape[:-1], words(shape[-1]))
+        step = self.core.step("random bits")
+        data = self.core.shares(full, np.uint64)
+        for at, party in enumerate(self.core.here):
+            keys = self.core.parts(party).values()
+            for side, key in zip(np.ndindex(self.core.sides), keys, strict=True):
+                data[(at, *side)] = step.mask(key, "bits", full, np.uint64)
+        return SecretBits(self, shape[-1], data)
+
+    def addends(self, x: Secret, bits: int) -> list[SecretBits]:
+        """Share the bits of numbers that add up to x; see `convert.addends`."""
+        if not 0 < bits <= x.ring.bits:
+            raise unfit(f"{bits} bits of {x!r}")
+        return [SecretBits(self, x.size, planes) for planes in self._addends(flat(x), bits)]
+
+    def permutation(self, n: int) -> Permutation:
+        """Draw a secret permutation of n rows; see `draw_orders`."""
+        return JointPermutation(self, n, draw_orders(self.core, n))
+
+    def shuffle(self, x: AnySecret, permutation: Permutation) -> AnySecret:
+        """Permute the rows; see `shuffle.apply`."""
+        return self._permuted(x, permutation, inverse=False)
+
+    def unshuffle(self, x: AnySecret, permutation: Permutation) -> AnySecret:
+        """Undo `shuffle`."""
+        return self._permuted(x, permutation, inverse=True)
+
+    def cost(self, primitive: str, **public: Any) -> Cost:
+        """State rounds and bytes of a primitive from public parameters."""
+        if primitive in LOCAL:
+            return NOTHING
+        costs = self._costs
+        if primitive not in costs:
+            raise Code.BAD_PARAMETER.error(
+                expected=f"one of {', '.join(sorted({*costs, *LOCAL}))}", found=repr(primitive)
+            )
+        return costs[primitive](**public)
+
+    def _permuted(self, x: AnySecret, by: Permutation, *, inverse: bool) -> AnySecret:
+        ring = x.ring if isinstance(x, Secret) else None
+        rows = x.shape[:-1] if ring is None else x.shape
+        if not isinstance(by, JointPermutation) or rows[:1] != (by.n,):
+            raise unfit(f"{x!r} under {by!r}")
+        return x.like(self._permute(x.data, by, ring, inverse=inverse))
+
+    @property
+    @abstractmethod
+    def _costs(self) -> Mapping[str, Callable[..., Cost]]:
+        """Costs of the primitives that are not `LOCAL`, from the parameters of `cost`."""
+
+    @abstractmethod
+    def _addends(self, data: Array, bits: int) -> Iterable[Array]:
+        """Share the bits of numbers that add up to those of flat shares."""
+
+    @abstractmethod
+    def _permute(
+        self, data: Array, by: JointPermutation, ring: Ring | None, *, inverse: bool
+    ) -> Array:
+        """Permute the rows of shares, or undo it; without a ring those of words of bits."""
+
     @abstractmethod
     def _public_places(self) -> Iterator[tuple[int, ...]]:
         """Return where shares of this process hold x_0, as indices of share axes."""
@@ -213,12 +299,6 @@ def check_matrices(x: Secret, y: Secret) -> None:
     """Refuse matrices that have no product with H702."""
     if min(x.ndim, y.ndim) < 2 or x.shape[-1] != y.shape[-2]:
         raise unfit(f"matrices {x!r} and {y!r}")
-
-
-def check_bits(x: Secret, bits: int) -> None:
-    """Refuse more bits than an element has with H702."""
-    if not 0 < bits <= x.ring.bits:
-        raise unfit(f"{bits} bits of {x!r}")
 
 
 def unfit(found: str) -> Exception:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Hashable
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, ClassVar, NoReturn
@@ -24,7 +25,7 @@ from hedgerow.privacy.release import Audience
 Array = NDArray[Any]
 
 
-class Holders:
+class Holders(ABC):
     """The parties of this process that hold shares, and what they have in common with the others.
 
     Parties 0 to n - 1 of the network hold shares; those that live here (`here`, ascending) are the
@@ -64,9 +65,12 @@ class Holders:
         found: Hashable = key
         return found
 
-    def holds(self, key: Any) -> bool:
-        """Return whether a party of this process holds a key."""
-        return self.key(key) in self._streams
+    @abstractmethod
+    def parts(self, party: int) -> Mapping[int, Hashable]:
+        """Return the keys of what a party draws for all: of share x_j or order pi_j, by j.
+
+        In the order of the party's sides.
+        """
 
     def step(self, name: str, purpose: str = "") -> Step:
         """Begin a step; all parties begin the same steps in the same order, for one purpose."""
@@ -160,6 +164,11 @@ def fresh_key(label: str, seed: bytes | None) -> bytes:
     return hashlib.blake2b(
         f"hedgerow/{label}".encode(), key=seed[:64], digest_size=KEY_BYTES
     ).digest()
+
+
+def sums(*, xor: bool) -> tuple[np.ufunc, np.ufunc]:
+    """Return what adds and what subtracts shares: of numbers, or of words of bits."""
+    return (np.bitwise_xor, np.bitwise_xor) if xor else (np.add, np.subtract)
 
 
 def parties_of(to: str, role: str, n: int) -> tuple[int, ...]:

@@ -43,4 +43,4 @@ def test_rows_of_any_shape_come_back(shape: tuple[int, ...]) -> None:
 
 def test_a_permutation_shows_nothing() -> None:
     engine = ReplicatedEngine(Simulator(), everything())
-    assert repr(engine.permutation(5)) == "<ReplicatedPermutation of 5 rows>"
+    assert repr(engine.permutation(5)) == "<JointPermutation of 5 rows>"

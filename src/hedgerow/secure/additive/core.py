@@ -48,6 +48,10 @@ class PeerCore(Holders):
             keys |= self._exchanged([pair for pair in pairs if pair[0] < pair[1]], keys)
         self._streams = {pair: Prg(keys[pair], once=True) for pair in held}
 
+    def parts(self, party: int) -> dict[int, Key]:
+        """Return a peer's own key: nobody else draws its part."""
+        return {party: (party, party)}
+
     def sum_masks(
         self, step: Step, tag: str, peer: int, shape: tuple[int, ...], dtype: Any, *, xor: bool
     ) -> Array:

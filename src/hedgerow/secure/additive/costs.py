@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any
 
-from hedgerow.errors import Code
 from hedgerow.secure.additive.convert import has_carry, small_ring, sum_bits, top_bits
 from hedgerow.secure.additive.core import EVERYONE
 from hedgerow.secure.additive.preprocessing import AND, Kind, Provider
@@ -20,18 +20,23 @@ Shape = tuple[int, ...]
 _WORD_BYTES = WORD // 8
 
 
-def cost(engine: Engine, provider: Provider, primitive: str, public: dict[str, Any]) -> Cost:
-    """Return the cost of a primitive; see `Engine.cost` for the parameters."""
-    if primitive in _LOCAL:
-        return NOTHING
-    if primitive in _SHIFTS:
-        return cost_shift(engine, **public)
-    if primitive not in _COSTS:
-        raise Code.BAD_PARAMETER.error(
-            expected=f"one of {', '.join(sorted({*_COSTS, *_LOCAL, *_SHIFTS}))}",
-            found=repr(primitive),
-        )
-    return _COSTS[primitive](provider, **public)
+def of_primitives(engine: Engine, provider: Provider) -> dict[str, Callable[..., Cost]]:
+    """Return the costs of what a provider makes randomness for, and of what peers do alone."""
+    shift = partial(cost_shift, engine)
+    return {
+        "input": _nothing,
+        "input_bits": _nothing,
+        "open": partial(_open, provider),
+        "mul": partial(_mul, provider),
+        "matmul": partial(_matmul, provider),
+        "and_": partial(_and, provider),
+        "addends": _nothing,
+        "b2a": partial(_b2a, provider),
+        "extend": shift,
+        "truncate": shift,
+        "shuffle": partial(_shuffle, provider),
+        "unshuffle": partial(_shuffle, provider),
+    }
 
 
 def cost_shift(
@@ -99,26 +104,5 @@ def _bytes_of(ring: Ring | None) -> int:
     return _WORD_BYTES if ring is None else ring.bytes
 
 
-_LOCAL = {
-    "public",
-    "public_bits",
-    "add_public",
-    "xor_public",
-    "local_matmul",
-    "reduce",
-    "random_bits",
-    "input",
-    "input_bits",
-    "addends",
-    "permutation",
-}
-_SHIFTS = {"extend", "truncate"}
-_COSTS: dict[str, Callable[..., Cost]] = {
-    "open": _open,
-    "mul": _mul,
-    "matmul": _matmul,
-    "and_": _and,
-    "b2a": _b2a,
-    "shuffle": _shuffle,
-    "unshuffle": _shuffle,
-}
+def _nothing(**_public: Any) -> Cost:
+    return NOTHING

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import prod
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.net.network import Network
@@ -16,16 +15,10 @@ from hedgerow.secure.additive.core import EVERYONE, PeerCore
 from hedgerow.secure.additive.preprocessing import Provider
 from hedgerow.secure.additive.transfers import Transfers
 from hedgerow.secure.cost import Cost
-from hedgerow.secure.party_engine import (
-    PartyEngine,
-    check_bits,
-    check_matrices,
-    flat,
-    level,
-    unfit,
-)
+from hedgerow.secure.orders import JointPermutation
+from hedgerow.secure.party_engine import PartyEngine, check_matrices, flat, level
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import AnySecret, Permutation, Secret, SecretBits, words
+from hedgerow.secure.secret import Secret, SecretBits
 
 Array = NDArray[Any]
 
@@ -89,51 +82,13 @@ class AdditiveEngine(PartyEngine[PeerCore]):
         """Conjunction of bits, word by word; see `arithmetic.mul`."""
         return x.like(arithmetic.mul(self.provider, *level(x, y), None))
 
-    def random_bits(self, shape: tuple[int, ...]) -> SecretBits:
-        """Draw secret uniform bits: every peer draws its share alone."""
-        full = (*shape[:-1], words(shape[-1]))
-        step = self.core.step("random bits")
-        data = self.core.shares(full, np.uint64)
-        for at, peer in enumerate(self.core.here):
-            data[at] = step.mask((peer, peer), "bits", full, np.uint64)
-        return SecretBits(self, shape[-1], data)
-
-    def addends(self, x: Secret, bits: int) -> list[SecretBits]:
-        """Share the bits of every peer's share; see `convert.addends`."""
-        check_bits(x, bits)
-        parts = convert.addends(self.core, flat(x), bits)
-        return [SecretBits(self, x.size, planes) for planes in parts]
-
     def b2a(self, x: SecretBits, ring: Ring) -> Secret:
         """Turn bits into 0 and 1 of a ring; see `convert.b2a`."""
         return Secret(self, ring, convert.b2a(self.provider, x.data, x.n, ring))
 
-    def permutation(self, n: int) -> Permutation:
-        """Draw a secret permutation of n rows; see `shuffle.draw_orders`."""
-        return shuffle.AdditivePermutation(self, n, shuffle.draw_orders(self.core, n))
-
-    def shuffle(self, x: AnySecret, permutation: Permutation) -> AnySecret:
-        """Permute the rows; see `shuffle.apply`."""
-        return self._permuted(x, permutation, inverse=False)
-
-    def unshuffle(self, x: AnySecret, permutation: Permutation) -> AnySecret:
-        """Undo `shuffle`."""
-        return self._permuted(x, permutation, inverse=True)
-
-    def cost(self, primitive: str, **public: Any) -> Cost:
-        """State rounds and bytes of a primitive from public parameters."""
-        return costs.cost(self, self._kept_provider, primitive, public)
-
-    def _permuted(self, x: AnySecret, by: Permutation, *, inverse: bool) -> AnySecret:
-        ring = x.ring if isinstance(x, Secret) else None
-        rows, shape = x.shape if ring else x.shape[:-1], x.data.shape[1:]
-        if not isinstance(by, shuffle.AdditivePermutation) or rows[:1] != (by.n,):
-            raise unfit(f"{x!r} under {by!r}")
-        if by.n < 2 or not prod(shape):
-            return x
-        made = self.provider.translations(by, prod(shape[1:]), ring, inverse=inverse)
-        data = shuffle.apply(self.core, x.data, by, made, inverse=inverse, xor=ring is None)
-        return x.like(data)
+    @property
+    def _costs(self) -> dict[str, Callable[..., Cost]]:
+        return costs.of_primitives(self, self._kept_provider)
 
     def _public_places(self) -> Iterator[tuple[int]]:
         at = self.core.at(0)
@@ -149,6 +104,18 @@ class AdditiveEngine(PartyEngine[PeerCore]):
         self, data: Array, parties: tuple[int, ...], *, purpose: str, xor: bool
     ) -> Array | None:
         return sharing.reveal(self.core, data, parties, purpose=purpose, xor=xor)
+
+    def _addends(self, data: Array, bits: int) -> Iterable[Array]:
+        return convert.addends(self.core, data, bits)
+
+    def _permute(
+        self, data: Array, by: JointPermutation, ring: Ring | None, *, inverse: bool
+    ) -> Array:
+        shape = data.shape[1:]
+        if by.n < 2 or not prod(shape):
+            return data
+        made = self.provider.translations(by, prod(shape[1:]), ring, inverse=inverse)
+        return shuffle.apply(self.core, data, by, made, inverse=inverse, xor=ring is None)
 
     def _shift_right(self, x: Secret, ring: Ring, shift: int) -> Array:
         return convert.shift_right(self, self.core, flat(x), x.ring, ring, shift)

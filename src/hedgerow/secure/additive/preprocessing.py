@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.secure.additive.core import PeerCore
-from hedgerow.secure.additive.shuffle import AdditivePermutation, Pair, Translation
+from hedgerow.secure.additive.shuffle import Pair, Translation
 from hedgerow.secure.cost import NOTHING, Cost
+from hedgerow.secure.orders import JointPermutation
 from hedgerow.secure.ring import Ring
 
 Array = NDArray[Any]
@@ -109,7 +110,7 @@ class Provider(ABC):
 
     @abstractmethod
     def translations(
-        self, by: AdditivePermutation, width: int, ring: Ring | None, *, inverse: bool
+        self, by: JointPermutation, width: int, ring: Ring | None, *, inverse: bool
     ) -> dict[Pair, Translation]:
         """Make one translation of rows of a width for every ordered pair; used once, as all is.
 

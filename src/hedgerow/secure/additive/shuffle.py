@@ -14,34 +14,21 @@ Paper: mohassel2013mpc.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import reduce
 from math import prod
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.secure.additive import kernels
 from hedgerow.secure.additive.core import PeerCore
-from hedgerow.secure.kernels import order as uniform_order
-from hedgerow.secure.secret import Engine, Permutation
+from hedgerow.secure.orders import JointPermutation, moved
+from hedgerow.secure.steps import sums
 
 Array = NDArray[Any]
 Pair = tuple[int, int]
 """Who has the rows and who permutes them."""
-
-_SPARE: Final = 64
-"""Words beyond one per row, for the few that rejection throws away."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class AdditivePermutation(Permutation):
-    """Orders of the peers of this process: row r of pi_i x is x[order[r]]."""
-
-    engine: Engine
-    n: int
-    orders: Mapping[int, NDArray[np.int64]]
 
 
 class Translation(NamedTuple):
@@ -52,24 +39,10 @@ class Translation(NamedTuple):
     change: Array | None = None
 
 
-def sums(*, xor: bool) -> tuple[np.ufunc, np.ufunc]:
-    """Return what adds and what subtracts shares: of numbers, or of words of bits."""
-    return (np.bitwise_xor, np.bitwise_xor) if xor else (np.add, np.subtract)
-
-
-def draw_orders(core: PeerCore, n: int) -> dict[int, NDArray[np.int64]]:
-    """Draw pi_i of n rows for every peer of this process; no message."""
-    step = core.step("permutation")
-    return {
-        peer: uniform_order(step.mask((peer, peer), "order", (n + _SPARE,), np.uint64), n)
-        for peer in core.here
-    }
-
-
 def apply(
     core: PeerCore,
     x: Array,
-    by: AdditivePermutation,
+    by: JointPermutation,
     translations: Mapping[Pair, Translation],
     *,
     inverse: bool,
@@ -97,16 +70,8 @@ def apply(
         if at is not None:
             total = reduce(add, [sent[other].content for other in others], rows[at])
             changes = [translations[other, peer].change for other in others]
-            rows[at] = reduce(add, changes, _moved(total, by.orders[peer], inverse))
+            rows[at] = reduce(add, changes, moved(total, by.orders[peer], inverse=inverse))
     return rows.reshape(x.shape)
-
-
-def _moved(rows: Array, order: NDArray[np.int64], inverse: bool) -> Array:
-    if not inverse:
-        return rows.take(order, axis=0)
-    back = np.empty_like(rows)
-    back[order] = rows
-    return back
 
 
 class Switches:

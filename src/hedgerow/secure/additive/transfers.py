@@ -38,17 +38,12 @@ from hedgerow.crypto.oblivious_transfer import (
 )
 from hedgerow.secure.additive.core import PeerCore
 from hedgerow.secure.additive.preprocessing import Items, Kind, Provider
-from hedgerow.secure.additive.shuffle import (
-    AdditivePermutation,
-    Pair,
-    Switches,
-    Translation,
-    sums,
-)
+from hedgerow.secure.additive.shuffle import Pair, Switches, Translation
 from hedgerow.secure.cost import NOTHING, Cost
+from hedgerow.secure.orders import JointPermutation
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import WORD, pack, unpack
-from hedgerow.secure.steps import Step
+from hedgerow.secure.steps import Step, sums
 
 Array = NDArray[Any]
 SETUP: Final = "base transfers"
@@ -115,7 +110,7 @@ class Transfers(Provider):
         return Cost(preprocessing=((m - 1) * each,) * m, preprocessing_rounds=2)
 
     def translations(
-        self, by: AdditivePermutation, width: int, ring: Ring | None, *, inverse: bool
+        self, by: JointPermutation, width: int, ring: Ring | None, *, inverse: bool
     ) -> dict[Pair, Translation]:
         """Pass rows of every pair through the switches of who permutes them.
 

@@ -41,6 +41,10 @@ class Core(Holders):
         """Return the name of key k_j: j modulo 3."""
         return int(key % SERVERS)
 
+    def parts(self, party: int) -> dict[int, int]:
+        """Return k_i and k_{i+1}: of three parts a server draws two, and each with another."""
+        return {j % SERVERS: j % SERVERS for j in (party, party + 1)}
+
     def _exchanged(self, own: dict[int, bytes]) -> dict[int, bytes]:
         """Hand key k_i to server i-1, which becomes its second holder."""
         plan = [Route(i, (i - 1) % SERVERS, (KEY_BYTES,), "uint8") for i in range(SERVERS)]

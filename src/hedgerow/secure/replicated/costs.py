@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
 
-from hedgerow.errors import Code
 from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.replicated.core import EVERYONE, SERVERS
 from hedgerow.secure.replicated.sharing import length, thirds
@@ -16,18 +14,6 @@ from hedgerow.secure.steps import parties_of
 
 Shape = tuple[int, ...]
 _WORD_BYTES = WORD // 8
-
-
-def cost(primitive: str, public: dict[str, Any]) -> Cost:
-    """Return the cost of a primitive; see `Engine.cost` for the parameters."""
-    if primitive in _LOCAL:
-        return NOTHING
-    if primitive not in _COSTS:
-        raise Code.BAD_PARAMETER.error(
-            expected=f"one of {', '.join(sorted({*_COSTS, *_LOCAL}))}",
-            found=repr(primitive),
-        )
-    return _COSTS[primitive](**public)
 
 
 def _from(owner: int, size: int) -> Cost:
@@ -73,17 +59,7 @@ def _packed(shape: Shape) -> int:
     return prod(shape[:-1]) * words(shape[-1]) * _WORD_BYTES
 
 
-_LOCAL = {
-    "public",
-    "public_bits",
-    "add_public",
-    "xor_public",
-    "local_matmul",
-    "reduce",
-    "random_bits",
-    "permutation",
-}
-_COSTS: dict[str, Callable[..., Cost]] = {
+COSTS: dict[str, Callable[..., Cost]] = {
     "input": lambda shape, ring, owner: _from(owner, prod(shape) * ring.bytes),
     "input_bits": lambda shape, owner: _from(owner, _packed(shape)),
     "open": _open,

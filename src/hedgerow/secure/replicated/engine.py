@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.net.network import Network
 from hedgerow.privacy import Leakage
-from hedgerow.secure.cost import Cost
-from hedgerow.secure.party_engine import (
-    PartyEngine,
-    check_bits,
-    check_matrices,
-    flat,
-    level,
-    unfit,
-)
-from hedgerow.secure.replicated import (
-    arithmetic,
-    convert,
-    costs,
-    kernels,
-    openings,
-    sharing,
-    shuffle,
-)
+from hedgerow.secure.orders import JointPermutation
+from hedgerow.secure.party_engine import PartyEngine, check_matrices, flat, level
+from hedgerow.secure.replicated import arithmetic, convert, kernels, openings, sharing, shuffle
 from hedgerow.secure.replicated.core import EVERYONE, Core
+from hedgerow.secure.replicated.costs import COSTS
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import AnySecret, Permutation, Secret, SecretBits, words
+from hedgerow.secure.secret import Secret, SecretBits
 
 Array = NDArray[Any]
 
@@ -49,6 +34,7 @@ class ReplicatedEngine(PartyEngine[Core]):
 
     share_axes = 2
     n_addends = 2
+    _costs = COSTS
 
     def __init__(
         self,
@@ -73,48 +59,9 @@ class ReplicatedEngine(PartyEngine[Core]):
         """Conjunction of bits, word by word; see `arithmetic.mul`."""
         return x.like(arithmetic.mul(self.core, *level(x, y), "and", kernels.conjoin))
 
-    def random_bits(self, shape: tuple[int, ...]) -> SecretBits:
-        """Draw secret uniform bits: share x_j is a mask of key k_j, so nobody knows all three."""
-        full = (*shape[:-1], words(shape[-1]))
-        step = self.core.step("random bits")
-        data = self.core.shares(full, np.uint64)
-        for at, server in enumerate(self.core.here):
-            for side in range(2):
-                data[at, side] = step.mask(server + side, "bits", full, np.uint64)
-        return SecretBits(self, shape[-1], data)
-
-    def addends(self, x: Secret, bits: int) -> list[SecretBits]:
-        """Share the bits of two numbers that add up to x; see `convert.addends`."""
-        check_bits(x, bits)
-        pair = convert.addends(self.core, flat(x), bits)
-        return [SecretBits(self, x.size, planes) for planes in pair]
-
     def b2a(self, x: SecretBits, ring: Ring) -> Secret:
         """Turn bits into 0 and 1 of a ring; see `convert.b2a`."""
         return Secret(self, ring, convert.b2a(self.core, x.data, x.n, ring))
-
-    def permutation(self, n: int) -> Permutation:
-        """Draw a secret permutation of n rows; see `shuffle.draw_orders`."""
-        return shuffle.ReplicatedPermutation(self, n, shuffle.draw_orders(self.core, n))
-
-    def shuffle(self, x: AnySecret, permutation: Permutation) -> AnySecret:
-        """Permute the rows; see `shuffle.apply`."""
-        return self._permuted(x, permutation, inverse=False)
-
-    def unshuffle(self, x: AnySecret, permutation: Permutation) -> AnySecret:
-        """Undo `shuffle`."""
-        return self._permuted(x, permutation, inverse=True)
-
-    def cost(self, primitive: str, **public: Any) -> Cost:
-        """State rounds and bytes of a primitive from public parameters."""
-        return costs.cost(primitive, public)
-
-    def _permuted(self, x: AnySecret, by: Permutation, *, inverse: bool) -> AnySecret:
-        xor = isinstance(x, SecretBits)
-        rows = x.shape[:-1] if xor else x.shape
-        if not isinstance(by, shuffle.ReplicatedPermutation) or rows[:1] != (by.n,):
-            raise unfit(f"{x!r} under {by!r}")
-        return x.like(shuffle.apply(self.core, x.data, by, inverse=inverse, xor=xor))
 
     def _public_places(self) -> Iterator[tuple[int, int]]:
         # x_0 is the first share of server 0 and the second of server 2.
@@ -132,6 +79,14 @@ class ReplicatedEngine(PartyEngine[Core]):
         self, data: Array, parties: tuple[int, ...], *, purpose: str, xor: bool
     ) -> Array | None:
         return openings.reveal(self.core, data, parties, purpose=purpose, xor=xor)
+
+    def _addends(self, data: Array, bits: int) -> Iterable[Array]:
+        return convert.addends(self.core, data, bits)
+
+    def _permute(
+        self, data: Array, by: JointPermutation, ring: Ring | None, *, inverse: bool
+    ) -> Array:
+        return shuffle.apply(self.core, data, by, inverse=inverse, xor=ring is None)
 
     def _shift_right(self, x: Secret, ring: Ring, shift: int) -> Array:
         return convert.shift_right(self.core, flat(x), x.ring, ring, shift)

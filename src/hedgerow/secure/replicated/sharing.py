@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.secure.replicated.core import SERVERS, Core
-from hedgerow.secure.steps import Step
+from hedgerow.secure.steps import Step, sums
 
 Array = NDArray[Any]
 
@@ -98,7 +98,7 @@ class Join:
         xor: bool = False,
     ) -> None:
         self.t = t
-        add, subtract = (np.bitwise_xor, np.bitwise_xor) if xor else (np.add, np.subtract)
+        add, subtract = sums(xor=xor)
         self._sent: list[Array | None] = [u, v]
         self._hidden: Array | None = None
         if u is not None or v is not None:

@@ -7,45 +7,20 @@ Paper: laur2011oblivious.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.secure.kernels import order as uniform_order
+from hedgerow.secure.orders import JointPermutation, moved
 from hedgerow.secure.replicated.core import SERVERS, Core
 from hedgerow.secure.replicated.sharing import Join, write
-from hedgerow.secure.secret import Engine, Permutation
+from hedgerow.secure.steps import sums
 
 Array = NDArray[Any]
 
-_SPARE: Final = 64
-"""Words beyond one per row, for the few that rejection throws away."""
 
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ReplicatedPermutation(Permutation):
-    """Orders of the keys that servers of this process hold: row i of pi_j x is x[order[i]]."""
-
-    engine: Engine
-    n: int
-    orders: Mapping[int, NDArray[np.int64]]
-
-
-def draw_orders(core: Core, n: int) -> dict[int, NDArray[np.int64]]:
-    """Draw pi_j of n rows for every key k_j that is held here; no message."""
-    step = core.step("permutation")
-    held = [j for j in range(SERVERS) if core.holds(j)]
-    drawn = {j: step.mask(j, "order", (n + _SPARE,), np.uint64) for j in held}
-    return {j: uniform_order(words, n) for j, words in drawn.items()}
-
-
-def apply(
-    core: Core, x: Array, by: ReplicatedPermutation, *, inverse: bool, xor: bool = False
-) -> Array:
+def apply(core: Core, x: Array, by: JointPermutation, *, inverse: bool, xor: bool = False) -> Array:
     """Permute rows, or undo it; `xor` for rows of shared bits.
 
     1. The first pair, servers j-1 and j, holds x as u + v: u = x_{j-1} + x_j, v = x_{j+1}.
@@ -62,13 +37,13 @@ def apply(
     shape, dtype = x.shape[2:], x.dtype
     step = core.step("unshuffle" if inverse else "shuffle")
     order = (2, 1, 0) if inverse else (0, 1, 2)
-    add, subtract = (np.bitwise_xor, np.bitwise_xor) if xor else (np.add, np.subtract)
+    add, subtract = sums(xor=xor)
     parts = _split(core, x, order[0], add)
     for j, following in pairwise(order):
         pair, after = _pair(j), _pair(following)
         for server in pair:
             if server in parts:
-                part = _permuted(parts[server], by.orders[j], inverse)
+                part = moved(parts[server], by.orders[j], inverse=inverse)
                 mask = step.mask(j, f"pass {j}", shape, dtype)
                 parts[server] = (subtract if server == j else add)(part, mask)
         leaving = next(server for server in pair if server not in after)
@@ -80,7 +55,7 @@ def apply(
     last = order[-1]
     idle = (last + 1) % SERVERS
     terms = (
-        _permuted(parts[server], by.orders[last], inverse) if server in parts else None
+        moved(parts[server], by.orders[last], inverse=inverse) if server in parts else None
         for server in ((idle + 1) % SERVERS, (idle + 2) % SERVERS)
     )
     join = Join(step, "join", idle, shape, dtype, *terms, xor=xor)
@@ -103,11 +78,3 @@ def _split(core: Core, x: Array, j: int, add: Any) -> dict[int, Array]:
     if after is not None:
         parts[j] = x[after, 1]
     return parts
-
-
-def _permuted(part: Array, order: NDArray[np.int64], inverse: bool) -> Array:
-    if not inverse:
-        return part.take(order, axis=0)
-    back = np.empty_like(part)
-    back[order] = part
-    return back
