@@ -107,31 +107,52 @@ def smallest_p_value(one: Columns, other: Columns) -> float:
     """Compare sums, differences and XORs of all pairs of columns under two inputs.
 
     Of each, the lowest and the highest four bits have one law if views do not depend on inputs.
+    A column that stands there twice is looked at once. Most columns are single bits: how these go
+    with the lowest four bits of all columns is counted by one product of matrices.
     """
-    least = 1.0
+    one, other = np.split(np.unique(np.concatenate([one, other], axis=1), axis=0), 2, axis=1)
+    are_bits = np.maximum(one.max(axis=1), other.max(axis=1)) <= 1
+    sides = one, other
+    numbers = [side[~are_bits] for side in sides]
+    least = [_two_samples(*(_histograms(side >> np.uint64(60)) for side in sides))]
     operations: list[Callable[..., Any]] = [np.add, np.subtract, np.bitwise_xor]
-    for i in range(len(one)):
+    for i in range(len(numbers[0])):
         for operation in operations:
-            pairs = [operation(side[i], side[i:]) for side in (one, other)]
+            pairs = [operation(side[i], side[i:]) for side in numbers]
             for shift in (0, 60):
-                counts = [_histograms((pair >> np.uint64(shift)) & np.uint64(15)) for pair in pairs]
-                least = min(least, _two_samples(*counts))
-    return least
+                counts = [_histograms(pair >> np.uint64(shift)) for pair in pairs]
+                least.append(_two_samples(*counts))
+    clear, raised = zip(*(_beside_bits(side, side[are_bits]) for side in sides), strict=True)
+    for operation in operations:
+        # A number of four bits and a bit that is set: where the result of an operation is counted.
+        source = np.argsort(operation(np.arange(16), 1) % 16)
+        least.append(_two_samples(*(c + r[source] for c, r in zip(clear, raised, strict=True))))
+    return min(least)
 
 
-def _histograms(nibbles: Columns) -> NDArray[Any]:
-    rows = len(nibbles)
-    flat = (nibbles + 16 * np.arange(rows, dtype=np.uint64)[:, None]).astype(np.int64)
-    return np.bincount(flat.reshape(-1), minlength=16 * rows).reshape(rows, 16)
+def _histograms(words: Columns) -> NDArray[Any]:
+    """Count the lowest four bits of every row: (16, rows)."""
+    rows = len(words)
+    flat = ((words & np.uint64(15)) + 16 * np.arange(rows, dtype=np.uint64)[:, None]).astype(
+        np.int64
+    )
+    return np.bincount(flat.reshape(-1), minlength=16 * rows).reshape(rows, 16).T
+
+
+def _beside_bits(words: Columns, bits: Columns) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Count the lowest four bits of rows where bits are clear and set: twice (16, rows, bits)."""
+    hot = ((words & np.uint64(15)) == np.arange(16)[:, None, None]).astype(np.float32)
+    raised = hot @ bits.T.astype(np.float32)
+    return hot.sum(axis=2)[:, :, None] - raised, raised
 
 
 def _two_samples(a: NDArray[Any], b: NDArray[Any]) -> float:
-    """Smallest p-value over rows of two samples of one size having one law."""
+    """Smallest p-value over columns of cells of two samples of one size having one law."""
     total = a + b
-    statistic = ((a - b) ** 2 / np.maximum(total, 1)).sum(axis=1)
-    freedom = (total > 0).sum(axis=1) - 1
-    p_values = np.where(freedom > 0, stats.chi2.sf(statistic, np.maximum(freedom, 1)), 1.0)
-    return float(p_values.min())
+    statistic = ((a - b) ** 2 / np.maximum(total, 1)).sum(axis=0)
+    freedom = (total > 0).sum(axis=0) - 1
+    found = [stats.chi2.sf(statistic[freedom == f].max(), f) for f in np.unique(freedom) if f]
+    return float(min(found, default=1.0))
 
 
 def same_relations(one: Columns, other: Columns) -> bool:
