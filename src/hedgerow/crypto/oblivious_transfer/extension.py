@@ -160,23 +160,28 @@ class _Party:
             raise Code.TRANSFER_USED_TWICE.error(found=f"counter {counter} a second time")
         self._counters.add(counter)
 
-    def _planes(self, counter: int, part: slice) -> Iterator[tuple[int, Words, Words]]:
-        """For each tree: its number, u_t (w,) and V_t (4, w) from the leaves as they are placed."""
+    def _planes(self, counter: int, part: slice) -> Iterator[tuple[slice, Words, Words]]:
+        """For some trees at a time: which, u_t (trees, w) and V_t (trees, 4, w).
+
+        From the leaves as they are placed.
+        """
         w = part.stop - part.start
         blocks = np.empty((w // 2, 2), dtype=np.uint64)
         blocks[:, 0] = np.arange(part.start // 2, part.stop // 2)
         blocks[:, 1] = counter
         data = as_bytes(blocks).data
+        at_once = min(TREES, max(1, _CHUNK // w))
         # AES asks for 15 bytes more than it writes; the next leaf is written over them.
-        scratch = np.empty(LEAVES * w * 8 + BLOCK, dtype=np.uint8)
-        leaves = scratch[:-BLOCK].view(np.uint64).reshape(LEAVES, w)
-        places = [scratch.data[y * w * 8 : (y + 1) * w * 8 + BLOCK] for y in range(LEAVES)]
-        total, planes = np.empty(w, dtype=np.uint64), np.empty((K, w), dtype=np.uint64)
-        for tree in range(TREES):
-            for place, stream in self._streams[tree]:
-                stream.into(data, places[place])
-            _fold(leaves, total, planes)
-            yield tree, little_endian(total), little_endian(planes)
+        scratch = np.empty(at_once * LEAVES * w * 8 + BLOCK, dtype=np.uint8)
+        leaves = scratch[:-BLOCK].view(np.uint64).reshape(at_once, LEAVES, w)
+        ends = range(0, at_once * LEAVES * w * 8, w * 8)
+        places = [scratch.data[at : at + w * 8 + BLOCK] for at in ends]
+        for trees in _parts(TREES, at_once):
+            for number, streams in enumerate(self._streams[trees]):
+                for place, stream in streams:
+                    stream.into(data, places[number * LEAVES + place])
+            total, planes = _fold(leaves[: trees.stop - trees.start].swapaxes(0, 1), K)
+            yield trees, little_endian(total), little_endian(planes.swapaxes(0, 1))
 
     def _challenged(self, corrections: Words, n: int, counter: int) -> Prg:
         """Step 4: R is a stream whose key hashes all that the receiver is bound to."""
@@ -232,11 +237,11 @@ class Receiver(_Party):
         corrections = np.empty((TREES, u.size), dtype=np.uint64)
         rows = np.empty((64 * u.size, 2), dtype=np.uint64)
         for part in _parts(u.size, _CHUNK):
-            columns = np.empty((K * TREES, part.stop - part.start), dtype=np.uint64)
-            for tree, total, planes in self._planes(counter, part):
-                corrections[tree, part] = total ^ u[part]
-                columns[K * tree : K * (tree + 1)] = planes
-            _transpose(columns, rows[64 * part.start : 64 * part.stop])
+            columns = np.empty((TREES, K, part.stop - part.start), dtype=np.uint64)
+            for trees, total, planes in self._planes(counter, part):
+                corrections[trees, part] = total ^ u[part]
+                columns[trees] = planes
+            _transpose(columns.reshape(K * TREES, -1), rows[64 * part.start : 64 * part.stop])
         return self._sealed(corrections, u, rows, n, counter), ReceivedRows(
             self._hash, counter, 0, rows[:n], bits
         )
@@ -259,6 +264,7 @@ class Sender(_Party):
         self._delta = little_endian(drawn.view(np.uint64).copy())
         bits = np.unpackbits(drawn, bitorder="little").reshape(TREES, K)
         self._holes = [int(hole) for hole in bits @ (1 << np.arange(K))]
+        self._masks = np.negative(bits.astype(np.uint64))[:, :, None]
         # Levels of a tree go from the top bit of a leaf's number to its lowest.
         self._away = 1 - bits[:, ::-1]
         self._base = BaseReceiver(self._context, self._away.reshape(-1), entropy)
@@ -310,13 +316,11 @@ class Sender(_Party):
         corrections = _aligned(data[: 8 * TREES * size]).reshape(TREES, size)
         rows = np.empty((64 * size, 2), dtype=np.uint64)
         for part in _parts(size, _CHUNK):
-            columns = np.empty((K * TREES, part.stop - part.start), dtype=np.uint64)
-            for tree, _, planes in self._planes(counter, part):
-                masks = np.array([-(self._holes[tree] >> b & 1) for b in range(K)])
-                columns[K * tree : K * (tree + 1)] = planes ^ (
-                    corrections[tree, part] & masks.astype(np.uint64)[:, None]
-                )
-            _transpose(columns, rows[64 * part.start : 64 * part.stop])
+            columns = np.empty((TREES, K, part.stop - part.start), dtype=np.uint64)
+            for trees, _, planes in self._planes(counter, part):
+                chosen = corrections[trees, None, part] & self._masks[trees]
+                np.bitwise_xor(planes, chosen, out=columns[trees])
+            _transpose(columns.reshape(K * TREES, -1), rows[64 * part.start : 64 * part.stop])
         found, _ = _checks(
             self._challenged(corrections, n, counter), rows, np.zeros(size, np.uint64)
         )
@@ -386,23 +390,21 @@ def _checks(challenge: Prg, rows: Words, u: Words) -> tuple[Words, Words]:
         signs = challenge.fill(f"rows {part.start}", (size, 2), np.uint64)
         _bucket(as_bytes(signs).reshape(-1, BLOCK), rows[part], buckets)
         _sum_chosen(signs, u[part.start // 64 :], total)
-    sums = rows[n:].copy()
-    for bit in range(8):
-        having = (np.arange(256) >> bit & 1).astype(bool)
-        sums[bit::8] ^= np.bitwise_xor.reduce(buckets[:, having], axis=1)
-    return sums, total
+    _, planes = _fold(buckets.swapaxes(0, 1), 8)
+    return rows[n:] ^ planes.swapaxes(0, 1).reshape(CHECK_ROWS, 2), total
 
 
-def _fold(leaves: Words, total: Words, planes: Words) -> None:
-    """Sum leaves (16, w) to total (w,), and those with bit b of their place to planes (4, w).
+def _fold(leaves: Words, bits: int) -> tuple[Words, Words]:
+    """Return the sum of leaves (2**bits, ...), and the sums of those with bit b of their place set.
 
     The leaves are summed in halves, in place; what lies at place 0 goes into the total alone.
     """
-    for bit in reversed(range(K)):
+    planes = np.empty((bits, *leaves.shape[1:]), dtype=np.uint64)
+    for bit in reversed(range(bits)):
         half = 1 << bit
         np.bitwise_xor.reduce(leaves[half : 2 * half], axis=0, out=planes[bit])
         leaves[:half] ^= leaves[half : 2 * half]
-    total[:] = leaves[0]
+    return leaves[0], planes
 
 
 @jit
