@@ -24,6 +24,11 @@ from hedgerow import (
     TopDownTreeClassifier,
     VerticalID3Classifier,
 )
+from hedgerow.net.simulator import Simulator
+from hedgerow.privacy import Leakage
+from hedgerow.secure.additive import AdditiveEngine
+from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.ring import Z16, Z32, Z64
 
 CRITERIA = ("gini", "entropy", "max")
 METHODS = ("local-rnm", "noisy-counts", "secure-counts")
@@ -63,6 +68,11 @@ def sums() -> None:
     MedianForestClassifier(10.0, public, n_estimators=2).fit(X, Y).predict(X)
     MedianForestRegressor(10.0, real, n_estimators=2).fit(X, Z).predict(X)
     VerticalID3Classifier(max_bins=2, max_depth=1).fit(X, Y)
+    engines = AdditiveEngine(Simulator(2), Leakage([])), ReplicatedEngine(Simulator(3), Leakage([]))
+    for engine in engines:
+        for ring in (Z16, Z32, Z64):
+            x = engine.public(np.arange(12).reshape(3, 4), ring)
+            engine.shuffle(x * x @ x.transpose(), engine.permutation(3))
 
 
 if __name__ == "__main__":
