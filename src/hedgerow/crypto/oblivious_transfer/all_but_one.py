@@ -68,6 +68,10 @@ class _Trees(ABC):
             out[part.start - start : part.stop - start] = self._hidden(part, seeds)
         return out
 
+    def stream(self, seeds: Words, address: int, block: int) -> Words:
+        """Return a block of each of some seeds; see `TweakableHash.stream`."""
+        return self._hash.stream(seeds, address, block)
+
     def _parts(self, start: int, stop: int) -> Iterator[slice]:
         step = max(1, _CHUNK >> depth(self.of))
         return (slice(at, min(at + step, stop)) for at in range(start, stop, step))

@@ -13,6 +13,12 @@ pi(x ^ i) ^ x does not keep this against a receiver that chooses its rows: two v
 differ by the same amount would have a difference that it knows.
 
 The key follows from session and pair, so that tweaks of one do not meet those of another.
+
+`TweakableHash.stream` makes many blocks of a seed that is uniform and secret as a whole, for which
+one call of pi is enough: F(s, i) = pi(s ^ i) ^ s, the cipher of Even and Mansour with one key. For
+q blocks of whatever seeds and p evaluations of AES the advantage is of the order of
+(p q + q^2) / 2^128 too; both kinds of calls count towards one q.
+Papers: evenmansour1997construction, dunkelman2012minimalism.
 """
 
 from __future__ import annotations
@@ -71,6 +77,15 @@ class TweakableHash:
             np.bitwise_xor(inner[..., 0], low[:, None] ^ mine, out=outer[..., 0])
             np.bitwise_xor(inner[..., 1], np.uint64(counter), out=outer[..., 1])
             np.bitwise_xor(self._permute(outer), inner, out=outer)
+        return out
+
+    def stream(self, seeds: Words, address: int, block: int) -> Words:
+        """Return block number `block` at an address of each of some seeds (..., 2), like them.
+
+        The same address and block give the same again: who uses them twice is to blame.
+        """
+        out: Words = self._permute(seeds ^ np.array([block, address], dtype=np.uint64))
+        out ^= seeds
         return out
 
     def _permute(self, blocks: Words) -> Words:

@@ -1,4 +1,4 @@
-"""Compiled local work of one peer: products by triples, the switches of a permutation."""
+"""Compiled local work of one peer: products by triples, by punctured seeds, and switches."""
 
 from __future__ import annotations
 
@@ -78,3 +78,77 @@ def route(order: Array, bits: Array) -> None:
                 after[start + p] = now[start + upper] % half
                 after[start + half + p] = now[start + lower] % half
         now, after = after, now
+
+
+@jit
+def scatter(x: Array, bins: Array, out: Array) -> None:
+    """Add rows x (n, c) to the columns of out (c, B) that their bins name."""
+    for row in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            out[i, bins[row]] += x[row, i]
+
+
+@jit
+def send_sums(r: Array, d: Array, hist: Array, first: int) -> None:
+    """Take r (k, B, few) from d (k, c), over bins, and add it to hist (c, B), over records."""
+    few = min(r.shape[2], d.shape[1] - first)
+    for row in range(r.shape[0]):
+        for b in range(r.shape[1]):
+            for i in range(few):
+                d[row, first + i] -= r[row, b, i]
+                hist[first + i, b] += r[row, b, i]
+
+
+@jit
+def receive_sums(r: Array, d: Array, bins: Array, hist: Array, first: int) -> None:
+    """Add d (k, c) and r (k, B, few) to hist (c, B) at each record's bin; take r elsewhere."""
+    few = min(r.shape[2], d.shape[1] - first)
+    for row in range(r.shape[0]):
+        for b in range(r.shape[1]):
+            if b != bins[row]:
+                for i in range(few):
+                    d[row, first + i] += r[row, b, i]
+                    hist[first + i, b] -= r[row, b, i]
+        for i in range(few):
+            hist[first + i, bins[row]] += d[row, first + i]
+
+
+@jit
+def send_look_up(r: Array, table: Array, d: Array, found: Array, first: int) -> None:
+    """Hide the bytes of a table under the sum of r (k, B, 16), and keep bit b of every r_b.
+
+    `table` has the bits of all entries, of which r has those from number `first`; d is (k, bytes),
+    found (q, k).
+    """
+    n_bins = r.shape[1]
+    here = min(8 * r.shape[2], found.shape[0] * n_bins - first)
+    for row in range(r.shape[0]):
+        for i in range((here + 7) // 8):
+            hidden = table[first // 8 + i]
+            for b in range(n_bins):
+                hidden ^= r[row, b, i]
+            d[row, first // 8 + i] = hidden
+        for u in range(here):
+            entry = first + u
+            bit = (r[row, entry % n_bins, u // 8] >> (u % 8)) & 1
+            found[entry // n_bins, row] ^= bit
+
+
+@jit
+def receive_look_up(r: Array, d: Array, bins: Array, found: Array, first: int) -> None:
+    """Undo `send_look_up` at each record's bin, whose r is not known."""
+    n_bins = r.shape[1]
+    here = min(8 * r.shape[2], found.shape[0] * n_bins - first)
+    for row in range(r.shape[0]):
+        own = bins[row]
+        for u in range(here):
+            entry = first + u
+            b = entry % n_bins
+            if b != own:
+                bit = (r[row, b, u // 8] >> (u % 8)) & 1
+            else:
+                bit = (d[row, entry // 8] >> (entry % 8)) & 1
+                for c in range(n_bins):
+                    if c != own:
+                        bit ^= (r[row, c, u // 8] >> (u % 8)) & 1
+            found[entry // n_bins, row] ^= bit

@@ -93,7 +93,7 @@ class Transfers(Provider):
 
     def make(self, kind: Kind, first: int, n: int) -> Items:
         """Make items of a kind: `cost`."""
-        self._begin()
+        self.begin()
         step = self.core.step(PREPROCESSING, f"{kind} {first} {n}")
         if kind.name == "dabits":
             return self._dabits(step, kind, first, n)
@@ -118,7 +118,7 @@ class Transfers(Provider):
         first. With bit b, and y = y0 + b (u_2 - u_1) transferred, the first row becomes
         v_1 + b (v_2 - v_1): u_1 - y0, and z_1 + b (z_2 - z_1) + y.
         """
-        self._begin()
+        self.begin()
         core, net, xor = self.core, Switches(by.n), ring is None
         dtype = np.dtype(np.uint64) if ring is None else ring.dtype
         add, subtract = sums(xor=xor)
@@ -158,7 +158,8 @@ class Transfers(Provider):
             made[pair] = made.get(pair, Translation())._replace(change=z[: by.n])
         return made
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Do the base transfers, unless they are done: `cost_setup`."""
         if not self._senders and not self._receivers:
             self._set_up()
 
@@ -213,18 +214,28 @@ class Transfers(Provider):
         self, step: Step, pairs: Sequence[Pair], n: int, choices: Array
     ) -> tuple[dict[Pair, SentRows], dict[Pair, ReceivedRows]]:
         """Begin n transfers for each pair, with the choices (peers here, n) of receivers."""
+        own = dict(zip(self.core.here, choices, strict=True))
+        return self.extend(step, dict.fromkeys(pairs, n), own)
+
+    def extend(
+        self, step: Step, sizes: Mapping[Pair, int], choices: Mapping[int, Array]
+    ) -> tuple[dict[Pair, SentRows], dict[Pair, ReceivedRows]]:
+        """Begin transfers, so many for each pair, with the choices of the receivers here.
+
+        Cost: 1 round, `message_bytes` from receiver to sender of each pair, after `begin`.
+        """
         core, messages, received = self.core, {}, {}
         counter, self._batches = self._batches, self._batches + 1
-        for pair in pairs:
-            at, message = core.at(pair[1]), None
-            if at is not None:
-                message, received[pair] = self._receivers[pair].extend(choices[at], counter)
+        for pair, n in sizes.items():
+            message = None
+            if core.at(pair[1]) is not None:
+                message, received[pair] = self._receivers[pair].extend(choices[pair[1]], counter)
             messages[pair] = step.send(pair[1], pair[0], (message_bytes(n),), np.uint8, message)
         step.exchange()
         sent = {}
         for pair, parcel in messages.items():
             if parcel.content is not None:
-                sent[pair] = self._senders[pair].extend(parcel.content, n, counter)
+                sent[pair] = self._senders[pair].extend(parcel.content, sizes[pair], counter)
         return sent, received
 
     def _answer(
