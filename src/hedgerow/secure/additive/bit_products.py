@@ -9,27 +9,35 @@ Paper: gilboa1999two.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.crypto.oblivious_transfer import message_bytes, receive_correlated, send_correlated
+from hedgerow.secure.additive.shuffle import Pair
 from hedgerow.secure.additive.transfers import AT_ONCE, Transfers
 from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.ring import Ring
+from hedgerow.secure.steps import Parcel
 
 Array = NDArray[Any]
 NAME = "bit products"
 
 
+Stage = Mapping[int, slice]
+"""Rows that the bits of some peers multiply, side by side."""
+
+
 def times_bits(
-    provider: Transfers, bits: Array, x: Array, ring: Ring, holders: Sequence[int]
+    provider: Transfers, bits: Array, x: Array, ring: Ring, stages: Sequence[Stage]
 ) -> Array:
     """Multiply rows x (peers here, n, k) by bits (peers here, n) uint8, shared as XORs.
 
-    `holders` are the peers whose shares of the bits may be other than 0, the same at all peers.
+    Peers whose bits are shares of the same rows come in different `stages`, in turn; those of
+    different rows may come in one. A peer has one slice of rows, outside of which its bits are 0;
+    rows of no peer become 0. Stages are the same at all peers.
 
     Reveals: nothing. Cost: `cost_times_bits`.
     """
@@ -37,46 +45,66 @@ def times_bits(
     core, (_, n, k) = provider.core, x.shape
     out = np.zeros_like(x)
     for part in _parts(n, k):
-        size = part.stop - part.start
-        step = core.step(NAME, f"{n} {k} {list(holders)}")
-        sizes = {(j, i): size for i in holders for j in range(core.n) if j != i}
-        choices = {peer: bits[at, part] for at, peer in enumerate(core.here) if peer in holders}
+        step = core.step(NAME, f"{n} {k} {[dict(stage) for stage in stages]}")
+        turns = _turns(stages, part)
+        rows = {i: own for turn in turns for i, own in turn.items()}
+        sizes = {
+            (j, i): own.stop - own.start for i, own in rows.items() for j in _others(core.n, i)
+        }
+        choices = {i: bits[core.at(i), own] for i, own in rows.items() if core.at(i) is not None}
         sent, received = provider.extend(step, sizes, choices)
-        done = np.zeros_like(x[:, part])
-        for i in holders:
-            rest = x[:, part] - (done << ring.dtype.type(1))
-            parcels = {}
-            for j in range(core.n):
-                at, message = core.at(j), None
-                if j != i:
+        for turn in turns:
+            parcels: dict[Pair, Parcel] = {}
+            rest = {i: x[:, own] - (out[:, own] << ring.dtype.type(1)) for i, own in turn.items()}
+            for i, own in turn.items():
+                for j in _others(core.n, i):
+                    at, message = core.at(j), None
                     if at is not None:
-                        y0, message = send_correlated(sent[j, i], rest[at])
-                        done[at] -= y0
-                    parcels[j] = step.send(j, i, (size * k,), ring.dtype, message)
+                        y0, message = send_correlated(sent[j, i], rest[i][at])
+                        out[at, own] -= y0
+                    parcels[j, i] = step.send(j, i, (sizes[j, i] * k,), ring.dtype, message)
             step.exchange()
-            at = core.at(i)
-            if at is not None:
-                done[at] += bits[at, part, None].astype(ring.dtype) * rest[at]
-                for j, parcel in parcels.items():
-                    assert parcel.content is not None
-                    done[at] += receive_correlated(received[j, i], parcel.content, ring.dtype, k)
-        out[:, part] = done
+            for i, own in turn.items():
+                at = core.at(i)
+                if at is not None:
+                    out[at, own] += bits[at, own, None].astype(ring.dtype) * rest[i][at]
+            for pair, parcel in parcels.items():
+                if parcel.content is not None:
+                    y = receive_correlated(received[pair], parcel.content, ring.dtype, k)
+                    out[core.at(pair[1]), rows[pair[1]]] += y
     return out
 
 
-def cost_times_bits(m: int, n: int, k: int, ring: Ring, holders: Sequence[int]) -> Cost:
+def cost_times_bits(m: int, n: int, k: int, ring: Ring, stages: Sequence[Stage]) -> Cost:
     """State the cost of `times_bits` among m peers."""
     total = NOTHING
     for part in _parts(n, k):
-        size = part.stop - part.start
-        sent = [0] * m
-        for i in holders:
-            for j in range(m):
-                if j != i:
-                    sent[i] += message_bytes(size)
-                    sent[j] += size * k * ring.bytes
-        total += Cost(1 + len(holders), tuple(sent))
+        sent, turns = [0] * m, _turns(stages, part)
+        for turn in turns:
+            for i, own in turn.items():
+                for j in _others(m, i):
+                    sent[i] += message_bytes(own.stop - own.start)
+                    sent[j] += (own.stop - own.start) * k * ring.bytes
+        if turns:
+            total += Cost(1 + len(turns), tuple(sent))
     return total
+
+
+def _turns(stages: Sequence[Stage], part: slice) -> list[dict[int, slice]]:
+    """Return what stages have to do with a part of the rows, those that have nothing left out."""
+    cut = [
+        {
+            i: slice(max(own.start, part.start), min(own.stop, part.stop))
+            for i, own in stage.items()
+            if max(own.start, part.start) < min(own.stop, part.stop)
+        }
+        for stage in stages
+    ]
+    return [turn for turn in cut if turn]
+
+
+def _others(m: int, i: int) -> list[int]:
+    return [j for j in range(m) if j != i]
 
 
 def _parts(n: int, k: int) -> Iterator[slice]:

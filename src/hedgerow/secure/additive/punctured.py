@@ -90,6 +90,15 @@ class PuncturedBins:
         if n:
             self._plant()
 
+    @property
+    def here(self) -> int:
+        """How many peers live here."""
+        return len(self._core.here)
+
+    def bins(self, attribute: int) -> NDArray[np.int64]:
+        """Return the bins of an attribute whose owner lives here."""
+        return self._bins[attribute]
+
     # What is planted
 
     def cost_plant(self) -> Cost:

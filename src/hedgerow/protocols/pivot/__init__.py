@@ -1,0 +1,1 @@
+"""Pivot: trees over columns of m peers, of whom all but one may be curious."""
