@@ -15,12 +15,11 @@ from hedgerow.estimators.public_model import (
     PublicModelRegressor,
     TreeEstimator,
 )
-from hedgerow.protocols.contract import MAX_COUNT, AtLeastOne, Options, Rate
+from hedgerow.protocols.contract import AtLeastOne, AtLeastTwo, Options, Rate
 from hedgerow.tables import Domain
 from hedgerow.trees import Limits, grow_cart
 from hedgerow.trees.growing.grow_tree import Splitter
 
-AtLeastTwo = Annotated[int, Strict(), Field(ge=2, le=MAX_COUNT)]
 _CRITERION = "What a split has to reduce; None for the first."
 
 

@@ -49,6 +49,7 @@ Share = Annotated[float, Strict(), Field(gt=0, lt=1, allow_inf_nan=False)]
 Rate = Annotated[float, Strict(), Field(gt=0, le=1, allow_inf_nan=False)]
 Count = Annotated[int, Strict(), Field(ge=0, le=MAX_COUNT)]
 AtLeastOne = Annotated[int, Strict(), Field(ge=1, le=MAX_COUNT)]
+AtLeastTwo = Annotated[int, Strict(), Field(ge=2, le=MAX_COUNT)]
 
 
 @runtime_checkable

@@ -34,7 +34,12 @@ def max_(x: Secret, *, bits: int | None = None) -> Secret:
 
 
 def argmax(x: Secret, *, bits: int | None = None) -> Secret:
-    """Return where the largest values along the last axis stand, one-hot, in the shape of `x`.
+    """Return where the largest values along the last axis stand; see `max_and_place`."""
+    return max_and_place(x, bits=bits)[1]
+
+
+def max_and_place(x: Secret, *, bits: int | None = None) -> tuple[Secret, Secret]:
+    """Return the largest values along the last axis, and where they stand, one-hot, like `x`.
 
     1. The tournament of `max_`; all results c of matches are kept.
     2. The final gives the one-hot vector (1 - c, c) of width 2.
@@ -46,7 +51,7 @@ def argmax(x: Secret, *, bits: int | None = None) -> Secret:
     Reveals: nothing.
     Cost: `cost_argmax`; that of `max_`, and less than n multiplications in ceil(log2 n) - 1 rounds.
     """
-    _, results = _tournament(x, bits)
+    largest, results = _tournament(x, bits)
     lead = x.shape[:-1]
     hot = x.engine.public(np.ones((*lead, 1), dtype=np.uint8), x.ring)
     for step, c in enumerate(reversed(results)):
@@ -54,7 +59,7 @@ def argmax(x: Secret, *, bits: int | None = None) -> Secret:
         right = hot[..., :pairs] * c if step else c
         both = stack([hot[..., :pairs] - right, right], axis=-1)
         hot = concatenate([both.reshape(*lead, 2 * pairs), hot[..., pairs:]], axis=-1)
-    return hot
+    return largest, hot
 
 
 def cost_max(engine: Engine, shape: tuple[int, ...], ring: Ring, bits: int | None = None) -> Cost:

@@ -170,9 +170,9 @@ class Scores:
     def _block(self, hist: Secret) -> Secret:
         """Score nodes (nodes, k, B) at once."""
         kernel, (nodes, k, _) = self.criterion.kernel, hist.shape
-        branches = self._branches(hist if kernel == MAX else self._lifted(hist))
+        branches = self.branches(hist if kernel == MAX else self.lifted(hist))
         flat = branches.transpose(0, 2, 1).reshape(nodes * self._n_branches, k)
-        pieces = [self._values(flat[piece]) for piece in _slices(len(flat), self._at_once(k))]
+        pieces = [self.values(flat[piece]) for piece in _slices(len(flat), self._at_once(k))]
         scores = self._joined(concatenate(pieces).reshape(nodes, self._n_branches))
         sizes = branches[:, 0] if kernel == SQUARED else branches.sum(1)
         if kernel == GINI:
@@ -184,14 +184,15 @@ class Scores:
             scores = scores + filled[:, :m] * filled[:, m:] * 2
         return scores
 
-    def _lifted(self, hist: Secret) -> Secret:
+    def lifted(self, hist: Secret) -> Secret:
+        """Lift counts, or counts and sums, (..., k, B) to 64 bits."""
         if self.criterion.kernel == GINI:
             return hist.engine.extend(hist, Z64)
         low = np.array([[0], [self._bounds[0]]])
         lifted = hist.engine.extend(hist - hist[:, :1] * low, Z64)
         return lifted + lifted[:, :1] * low
 
-    def _branches(self, hist: Secret) -> Secret:
+    def branches(self, hist: Secret) -> Secret:
         """Return the columns of all branches, shape (nodes, k, branches)."""
         if self._wary:
             return hist[..., self._columns]
@@ -209,7 +210,7 @@ class Scores:
         ends = self.candidates.offset
         return running[:, ends[1:]] - running[:, ends[:-1]]
 
-    def _values(self, branches: Secret) -> Secret:
+    def values(self, branches: Secret) -> Secret:
         """Return what branches (n, k) are worth, (n,)."""
         if self.criterion.kernel == MAX:
             return max_(branches, bits=self._bits + 1)

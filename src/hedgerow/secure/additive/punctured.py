@@ -60,7 +60,7 @@ class PuncturedBins:
     """Bins of n records, each attribute at one peer, as factors of products with shares.
 
     Attribute j has `n_bins[j]` bins and belongs to peer `owners[j]`; the `bins` (n,) of those whose
-    owner lives here are given. H501 for more bins than `MOST_BINS`, and for a bin that there is not.
+    owner lives here are given. H501 for more bins than `MOST_BINS`, or a bin that there is not.
 
     Cost: `cost_plant`, at once.
     """
@@ -113,7 +113,7 @@ class PuncturedBins:
                     if other != owner:
                         sent[owner] += message_bytes(rows)
                         sent[other] += 8 * words
-            rounds = 2 if any(map(self._words, sum(batch.values(), []))) else 1
+            rounds = 1 + any(self._words(j) for those in batch.values() for j in those)
             total += Cost(preprocessing=tuple(sent), preprocessing_rounds=rounds)
         return total
 
@@ -122,9 +122,7 @@ class PuncturedBins:
         core = self._core
         for batch in self._batches():
             step = core.step(PLANT, f"attributes {batch}")
-            sizes = {
-                pair: sum(map(self._rows, batch[pair[1]])) for pair in self._pairs(batch)
-            }
+            sizes = {pair: sum(map(self._rows, batch[pair[1]])) for pair in self._pairs(batch)}
             choices = {
                 owner: np.concatenate([path_bits(self._bins[j], self.n_bins[j]) for j in those])
                 for owner, those in batch.items()
@@ -183,7 +181,7 @@ class PuncturedBins:
 
         Reveals: nothing. Cost: `cost_sums`.
         """
-        core, (_, c, n) = self._core, x.shape
+        core, c = self._core, x.shape[1]
         out = core.shares((c, int(self.offsets[-1])), ring.dtype, zero=True)
         turned = np.ascontiguousarray(np.swapaxes(x, 1, 2))
         for j, owner in enumerate(self.owners):
@@ -245,7 +243,7 @@ class PuncturedBins:
     def _elements(
         self, trees: Any, seeds: Words, step: Step, c: int, ring: Ring
     ) -> Iterator[tuple[int, Array]]:
-        """Expand seeds (k, B, 2) to c elements, a few at a time: which is first, and (k, B, few)."""
+        """Expand seeds (k, B, 2) to c elements, few at a time: which is first, and (k, B, few)."""
         each = _BLOCK_BITS // ring.bits
         for block, first in enumerate(range(0, c, each)):
             words = trees.stream(seeds, step.number, block)
@@ -271,7 +269,9 @@ class PuncturedBins:
         Reveals: nothing. Cost: `cost_look_up`.
         """
         core = self._core
-        found = {j: core.shares((t.shape[1], self.n), np.uint8, zero=True) for j, t in tables.items()}
+        found = {
+            j: core.shares((t.shape[1], self.n), np.uint8, zero=True) for j, t in tables.items()
+        }
         needed = [j for j, t in tables.items() if t.shape[1]]
         for j in needed:
             if self.n_bins[j] == 1:
@@ -307,9 +307,7 @@ class PuncturedBins:
                     sent[pair[0]] += self.n * _bytes(q * self.n_bins[j])
         return Cost(1, tuple(sent)) if any(sent) else NOTHING
 
-    def _send_look_up(
-        self, pair: Pair, j: int, table: Array, found: Array, step: Step
-    ) -> Array:
+    def _send_look_up(self, pair: Pair, j: int, table: Array, found: Array, step: Step) -> Array:
         q, b = table.shape
         packed = np.packbits(table.reshape(-1), bitorder="little")
         out = np.empty((self.n, packed.size), np.uint8)
@@ -326,7 +324,9 @@ class PuncturedBins:
         for part, seeds, trees in self._chunks(self._received, pair, j, slice(0, self.n)):
             for block, first in enumerate(range(0, size, _BLOCK_BITS)):
                 r = trees.stream(seeds, step.number, block).view(np.uint8)
-                kernels.receive_look_up(r, message[part], self._bins[j][part], found[:, part], first)
+                kernels.receive_look_up(
+                    r, message[part], self._bins[j][part], found[:, part], first
+                )
 
     # Both
 

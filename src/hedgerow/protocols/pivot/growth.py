@@ -1,0 +1,266 @@
+"""Algorithm 2 of Pivot, level by level instead of node by node, with whatever is hidden.
+
+Paper: wu2020pivot, algorithm 2 (training) and section 5.2 (the enhanced protocol).
+
+A node is a leaf at the largest depth, and where it has too few rows, is pure, has no split that
+leaves enough rows on both sides, or none that brings enough. Which of these it was stays secret.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.protocols.checkpoint import Checkpoints, restored
+from hedgerow.protocols.growers.choices import fitting_ring, widen
+from hedgerow.protocols.growers.frontier import Choice
+from hedgerow.protocols.growers.layout import as_one_hot
+from hedgerow.protocols.growers.means import lift_sums
+from hedgerow.protocols.hidden.id3 import (
+    NOTHING_KEPT,
+    Progress,
+    branch_sums,
+    no_progress,
+    node_totals,
+)
+from hedgerow.protocols.hidden.plan import LEAF, split_name
+from hedgerow.protocols.pivot.columns import PeerColumns
+from hedgerow.protocols.pivot.plan import PivotPlan, leaf_name
+from hedgerow.protocols.pivot.shape import Shape
+from hedgerow.secure.argmax import argmax, max_and_place
+from hedgerow.secure.compare import equal, less_than
+from hedgerow.secure.ring import Ring
+from hedgerow.secure.secret import Engine, Secret, concatenate
+from hedgerow.trees.growing.nodes import NodeSplits
+
+
+@dataclass(frozen=True, eq=False)
+class PeerTree:
+    """A tree among peers: its public shape, and what is hidden of it as shares.
+
+    `groups` has for the nodes of each level that are split what was opened: their candidate,
+    attribute or owner, or nothing. `choices` (splits, C) are one-hot, and `leaves` (leaves, 1) the
+    class or the mean with `FRACTION` bits, where these are hidden; `opened` (leaves, k) where not.
+    """
+
+    shape: Shape
+    groups: list[NDArray[np.int64]]
+    choices: Secret | None = None
+    leaves: Secret | None = None
+    opened: NDArray[np.int64] | None = None
+
+    def on(self, engine: Engine) -> PeerTree:
+        """Return the same tree with its shares on another engine."""
+        choices, leaves = (
+            None if x is None else restored(engine, x.data) for x in (self.choices, self.leaves)
+        )
+        return replace(self, choices=choices, leaves=leaves)
+
+
+def grow_tree(
+    rows: PeerColumns,
+    plan: PivotPlan,
+    progress: Progress = no_progress,
+    keep: Checkpoints = NOTHING_KEPT,
+) -> PeerTree:
+    """Grow a tree (algorithm 2).
+
+    For every level, all nodes at once:
+
+    1. Histograms of the columns (steps 4 to 9).
+    2. Scores and the best candidate of those that leave enough rows, hidden (steps 10 to 13).
+    3. Whether a node is a leaf is opened, and nothing else of those that are (steps 1 to 3).
+    4. Of the others the candidate is opened, or its attribute, its owner or nothing, as `hide` says
+       (step 14), and rows go down by it (steps 15 to 17; section 5.2).
+
+    Then the labels of all leaves, opened or kept.
+
+    What a level opens is saved before it is opened, so that a run that goes on opens the same.
+
+    Reveals: what `PivotPlan.openings` declares, to the peers.
+    Cost: per level a histogram, scores, an argmax, three comparisons and a descent; rounds depend
+    neither on rows nor on nodes.
+    """
+    levels, groups = [], []
+    choices: list[Secret] = []
+    found: list[Secret] = []
+    records: Secret | None = None
+    for level in range(plan.depth):
+        if not rows.n_nodes:
+            break
+        known = keep.load(leaf_name(level))
+        if known is None:
+            hist = rows.histogram()[0]
+            totals = node_totals(hist, plan.layout)
+            if records is None:
+                records = _counts(totals, plan)
+            chosen, leaf = _choose(hist, totals, records, plan)
+            saved = {"leaf": leaf.data, "choice": chosen.data, "totals": totals.data}
+            keep.save(leaf_name(level), saved)
+        else:
+            leaf, chosen, totals = (
+                restored(rows.engine, known[name]) for name in ("leaf", "choice", "totals")
+            )
+            records = _counts(totals, plan) if records is None else records
+        is_leaf = _opened(leaf, leaf_name(level), plan, level) != 0
+        levels.append(is_leaf)
+        split = np.flatnonzero(~is_leaf)
+        choices.append(chosen[split])
+        groups.append(_opened_choice(choices[-1], plan, level, keep))
+        found.append(totals[np.flatnonzero(is_leaf)])
+        if level + 1 < plan.depth:
+            _go_down(rows, plan, split, choices[-1], groups[-1])
+        else:
+            found.append(_children(rows, split, choices[-1], groups[-1], plan))
+        progress(level + 1)
+    shape, leaves = Shape.of(levels), _leaves(concatenate(found), plan)
+    if plan.hide != "nothing":
+        return PeerTree(shape, groups, concatenate(choices), leaves)
+    known = keep.load(LEAF)
+    if known is None:
+        keep.save(LEAF, {"leaves": leaves.data})
+    else:
+        leaves = restored(rows.engine, known["leaves"])
+    opened = _opened(leaves, LEAF, plan, plan.depth)
+    return PeerTree(shape, groups, opened=leaves.ring.signed(opened))
+
+
+def _choose(
+    hist: Secret, totals: Secret, records: Secret, plan: PivotPlan
+) -> tuple[Secret, Secret]:
+    """Return the best candidates of nodes, one-hot (nodes, C), and whether each is a leaf.
+
+    Scores are floors on the grid 2^-shift: of two splits whose gains, times their records, differ
+    by less than twice that either may win.
+    """
+    score, engine, bits = plan.score, hist.engine, plan.capacity.bit_length() + 1
+    branches = score.branches(hist)
+    sizes = branches.sum(1) if plan.classes else branches[:, 0]
+    fits = 1 - less_than(sizes, plan.fewest(plan.least_leaf), bits=bits)
+    half = sizes.shape[1] // 2
+    scores = score(hist[None])[0]
+    ring = fitting_ring(scores.ring, 2 * score.bound + 1)
+    valid = engine.extend(fits[:, :half] * fits[:, half:], ring)
+    z = (widen(scores, ring, score.bound) + (score.bound + 1)) * valid
+    best, chosen = max_and_place(z, bits=(2 * score.bound + 1).bit_length() + 1)
+    count = _counts(totals, plan)
+    least = plan.fewest(max(plan.least_split, 2 * plan.least_leaf))
+    grows = 1 - less_than(count, least, bits=bits)
+    if plan.classes:
+        pure = equal(totals, count.reshape(-1, 1), bits=bits)
+        # An empty node, which is equal in all of its classes, has too few rows.
+        grows = grows * (1 - pure.sum(-1))
+    gains = 1 - less_than(best, _needed(totals, records, plan, ring))
+    grows = grows * engine.reduce(gains, hist.ring)
+    return engine.reduce(chosen, hist.ring), 1 - grows
+
+
+def _counts(totals: Secret, plan: PivotPlan) -> Secret:
+    """Return the rows of nodes, of their sums (nodes, k)."""
+    return totals.sum(-1) if plan.classes else totals[:, 0]
+
+
+def _needed(totals: Secret, records: Secret, plan: PivotPlan, ring: Ring) -> Secret | int:
+    """Return what the best of valid candidates has to reach; others stand at 0.
+
+    Of classes any valid split will do where no decrease is asked for, as in `CARTClassifier`. Of
+    numbers one that brings nothing is none: a node whose targets are all equal has no other.
+    """
+    score, engine = plan.score, totals.engine
+    if plan.classes and not plan.least_decrease:
+        return 1
+    lifted = score.lifted(totals[:, :, None])[..., 0]
+    whole = score.values(lifted)
+    if plan.classes:
+        whole = whole - lifted.sum(-1) * (1 << score.shift)
+    above = widen(whole, ring, score.bound) + (score.bound + 1)
+    if not plan.least_decrease:
+        return above + 1
+    return above + engine.extend(records, ring) * plan.decrease
+
+
+def _children(
+    rows: PeerColumns,
+    split: NDArray[np.int64],
+    choice: Secret,
+    group: NDArray[np.int64],
+    plan: PivotPlan,
+) -> Secret:
+    """Return the sums in both children of the last splits, (2 splits, k)."""
+    hist = rows.histogram()[:, split]
+    taken: Choice = choice[None]
+    if plan.hide == "nothing":
+        taken = as_one_hot(group, len(plan.layout.candidates))[None]
+    return branch_sums(hist, taken, plan.layout)[0]
+
+
+def _opened_choice(
+    choice: Secret, plan: PivotPlan, level: int, keep: Checkpoints
+) -> NDArray[np.int64]:
+    """Open of the splits of a level what is not hidden."""
+    if plan.hide == "peers":
+        return np.zeros(0, dtype=np.int64)
+    those, known = plan.layout.candidates, keep.load(split_name(level))
+    number = {
+        "nothing": np.arange(len(those)),
+        "thresholds": those.feature,
+        "features": np.array(plan.owners)[those.feature],
+    }[plan.hide]
+    if known is None:
+        index = (choice * number).sum(axis=-1)
+        keep.save(split_name(level), {"index": index.data})
+    else:
+        index = restored(choice.engine, known["index"])
+    return _opened(index, split_name(level), plan, level)
+
+
+def _go_down(
+    rows: PeerColumns,
+    plan: PivotPlan,
+    split: NDArray[np.int64],
+    choice: Secret,
+    group: NDArray[np.int64],
+) -> None:
+    if plan.hide == "nothing":
+        rows.go_down(node_splits(plan, split, group))
+    else:
+        rows.descend_among(split, choice, plan.attributes(group, split.size))
+
+
+def node_splits(plan: PivotPlan, nodes: NDArray[np.int64], index: NDArray[np.int64]) -> NodeSplits:
+    """Return public splits of some nodes by their candidates."""
+    those = plan.layout.candidates
+    return NodeSplits(
+        nodes=nodes,
+        feature=those.feature[index],
+        kind=those.kind[index],
+        cut=those.cut[index],
+        first=2 * np.arange(index.size + 1, dtype=np.int64),
+        counts=np.zeros((2 * index.size, 1), dtype=np.int64),
+        gap=np.full((index.size, 2), -1, dtype=np.int64),
+    )
+
+
+def _leaves(sums: Secret, plan: PivotPlan) -> Secret:
+    """Return what stands in leaves, of their sums (leaves, k): (leaves, k) or (leaves, 1)."""
+    if plan.classes:
+        hot = argmax(sums, bits=plan.capacity.bit_length() + 1)
+        if plan.hide == "nothing":
+            return hot
+        return (hot * np.arange(hot.shape[-1])).sum(axis=-1, keepdims=True)
+    lifted = lift_sums(sums, plan.capacity * plan.units.most)
+    value = plan.quotient(lifted[:, 1], lifted[:, 0])
+    return value.engine.reduce(value, plan.ring).reshape(-1, 1)
+
+
+def _opened(x: Secret, name: str, plan: PivotPlan, level: int) -> NDArray[np.int64]:
+    """Open an array of nodes of a level, behind which stand public zeros."""
+    engine, n = x.engine, x.shape[0]
+    room = plan.layout.n_nodes(level) - n
+    zeros = engine.public(np.zeros((room, *x.shape[1:]), dtype=np.uint8), x.ring)
+    opened = engine.open(concatenate([x, zeros]), name, engine.everyone)
+    # All parties are peers, to whom everything is opened.
+    assert opened is not None
+    return opened[:n].astype(np.int64)

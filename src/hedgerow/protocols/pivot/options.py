@@ -1,0 +1,63 @@
+"""`PivotOptions`: the parameters of a tree among peers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field, Strict
+
+from hedgerow.errors import Code
+from hedgerow.protocols.contract import AtLeastOne, AtLeastTwo, Options, Size
+from hedgerow.protocols.pivot.plan import Hide, PivotPlan
+from hedgerow.tables import Domain, Target
+
+
+class PivotOptions(Options):
+    """One tree over the columns of two to ten peers, of classes or of a number."""
+
+    max_depth: AtLeastOne = Field(4, description="Largest depth of a leaf.")
+    min_samples_split: AtLeastTwo = Field(2, description="Rows that a node needs to be split.")
+    min_samples_leaf: AtLeastOne = Field(1, description="Rows that each child must have.")
+    min_impurity_decrease: Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)] = Field(
+        0.0,
+        description="Decrease of impurity that a split must bring, weighted by the node's share of "
+        "rows.",
+    )
+    hide: Hide = Field(
+        "nothing",
+        description="What stays secret of the tree: nothing (the basic protocol), thresholds and "
+        "leaves (the enhanced one), the attribute of each split too, or even the peer that has it.",
+    )
+
+    def plan(
+        self,
+        domain: Domain,
+        capacity: int | None = None,
+        *,
+        owners: Sequence[int] | None = None,
+        n_peers: int | None = None,
+        target_at: int = 0,
+    ) -> PivotPlan:
+        """See `Options.plan`; `owners` has the peer of each attribute, one each by default."""
+        slots = capacity or domain.capacity
+        if slots is None:
+            raise Code.MISSING_CAPACITY.error()
+        held = tuple(range(len(domain.names))) if owners is None else tuple(map(int, owners))
+        return PivotPlan(
+            domain=domain,
+            capacity=slots,
+            owners=held,
+            n_peers=max(held) + 1 if n_peers is None else n_peers,
+            target_at=target_at,
+            depth=self.max_depth,
+            least_split=self.min_samples_split,
+            least_leaf=self.min_samples_leaf,
+            least_decrease=self.min_impurity_decrease,
+            hide=self.hide,
+        )
+
+    def size(self, target: Target | None) -> Size:
+        """See `Options.size`."""
+        del target
+        return Size(depth=self.max_depth)

@@ -1,0 +1,152 @@
+"""What a peer does, from the first message to its part of the tree; and to answer with it.
+
+All members are peers, numbered as in the plan. A peer brings the bins of its own attributes, and
+one of them the target; rows are in the same order at all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code
+from hedgerow.net.meter import Reading
+from hedgerow.privacy import Leakage
+from hedgerow.protocols.contract import Context
+from hedgerow.protocols.pivot.columns import PeerColumns, transfers
+from hedgerow.protocols.pivot.growth import PeerTree, grow_tree
+from hedgerow.protocols.pivot.plan import PivotPlan
+from hedgerow.protocols.pivot.predict import answer, answers_opening
+from hedgerow.secure.additive import AdditiveEngine
+from hedgerow.secure.additive.punctured import PLANT, PuncturedBins
+from hedgerow.secure.additive.transfers import PREPROCESSING, SETUP
+from hedgerow.trees.layout import SplitKind
+from hedgerow.trees.tree import Tree
+
+Array = NDArray[Any]
+SESSION = "pivot"
+OFFLINE = (SETUP, PREPROCESSING, PLANT)
+"""Steps that need no target, and could be done ahead."""
+
+
+@dataclass(frozen=True)
+class PeerTable:
+    """Rows of one peer: the bins (n,) of its attributes, by their numbers, and the target.
+
+    The target is class indices or numbers in units of the plan, where the peer has it. `present`
+    (n,) tells rows from empty slots; all are there by default.
+    """
+
+    bins: Mapping[int, Array] = field(repr=False)
+    n: int
+    target: Array | None = field(default=None, repr=False)
+    present: Array | None = field(default=None, repr=False)
+
+    def columns(self, plan: PivotPlan) -> Array | None:
+        """Return what is summed up of the rows, (k, n), where the target is."""
+        if self.target is None:
+            return None
+        there = np.ones(self.n, np.int64) if self.present is None else self.present.astype(np.int64)
+        if plan.classes:
+            return (self.target == np.arange(plan.classes)[:, None]) * there
+        return np.stack([there, self.target.astype(np.int64) * there])
+
+
+@dataclass(frozen=True, eq=False)
+class PeerPart:
+    """What a peer has of a tree in the end, with what was opened and sent for it."""
+
+    tree: PeerTree = field(repr=False)
+    leakage: Leakage = field(repr=False)
+    traffic: Reading = field(repr=False)
+
+
+def peer(context: Context) -> PeerPart:
+    """Grow a tree with the other peers; the table is a `PeerTable`. See `growth.grow_tree`.
+
+    The ledger was charged with what the plan releases.
+
+    A simulator with all peers in one process has their tables as one, of all attributes.
+    """
+    plan, table = context.plan, context.table
+    _check(plan, table)
+    leakage = Leakage(plan.openings(), ledger=context.ledger, mark=context.stages.mark)
+    before = context.network.meter.snapshot()
+    with _engine(context, leakage) as engine:
+        shape = (plan.n_columns, table.n)
+        known = table.columns(plan) if _is_here(context, plan.target_at) else None
+        columns = engine.input(known, plan.target_at, shape, plan.ring)
+        seeds = PuncturedBins(
+            transfers(engine), plan.owners, plan.domain.n_bins.tolist(), table.bins, table.n
+        )
+        rows = PeerColumns(plan.layout, columns, seeds)
+        tree = grow_tree(rows, plan, lambda done: context.progress({"level": done}), context.stages)
+    return PeerPart(tree, leakage, context.network.meter.since(before))
+
+
+@dataclass(frozen=True)
+class PeerQuestion:
+    """The job of `respond`: which peer asks, about how many rows."""
+
+    asker: int
+    n: int
+
+
+@dataclass(frozen=True)
+class PeerAnswers:
+    """The table of `respond`: a part of a tree, and the bins of the rows that are asked about.
+
+    Shares are as they were when the tree was grown (`PeerTree`), of a new engine.
+    """
+
+    tree: PeerTree = field(repr=False)
+    bins: Mapping[int, Array] = field(repr=False)
+
+
+def respond(context: Context) -> NDArray[np.int64] | None:
+    """Answer rows with the other peers; see `predict.answer`. The plan is that of the tree."""
+    plan, own, asked = context.plan, context.table, context.job
+    leakage = Leakage([answers_opening(plan, asked.n, asked.asker)], ledger=context.ledger)
+    with _engine(context, leakage) as engine:
+        tree = own.tree.on(engine)
+        return answer(engine, plan, tree, own.bins, asked.n, asked.asker)
+
+
+def opened_tree(plan: PivotPlan, tree: PeerTree) -> Tree:
+    """Return the tree that the peers see; values of inner nodes and weights are not known."""
+    shape, those = tree.shape, plan.layout.candidates
+    assert tree.opened is not None
+    index = np.concatenate([*tree.groups, np.zeros(0, dtype=np.int64)])
+    n, inner = shape.n_nodes, shape.split >= 0
+    kind = np.full(n, SplitKind.LEAF, dtype=np.uint8)
+    feature, cut = np.full((2, n), -1, dtype=np.int32)
+    kind[inner], feature[inner], cut[inner] = (
+        those.kind[index],
+        those.feature[index],
+        those.cut[index],
+    )
+    value = np.full((n, tree.opened.shape[1]), np.nan)
+    value[~inner] = tree.opened if plan.classes else plan.means(tree.opened)
+    first = shape.first_child.astype(np.int32)
+    return Tree(plan.domain, kind, feature, cut, first, value, np.full(n, np.nan))
+
+
+def _engine(context: Context, leakage: Leakage) -> AdditiveEngine:
+    insecure = None if context.seed is None else f"pivot {context.seed}".encode()
+    return AdditiveEngine(context.network, leakage, session=SESSION, insecure_seed=insecure)
+
+
+def _is_here(context: Context, party: int) -> bool:
+    return party in context.network.local
+
+
+def _check(plan: PivotPlan, table: PeerTable) -> None:
+    if table.n != plan.capacity:
+        raise Code.WRONG_SHAPE.error(
+            expected=f"{plan.capacity:,} rows, as many as the other peers have",
+            found=f"{table.n:,}",
+        )
