@@ -143,29 +143,31 @@ class Scores:
         """State the cost for a histogram of a shape (..., k, B) over a ring."""
         self._check(shape, ring)
         *lead, k, width = shape
-        total, classes = NOTHING, self.criterion.kernel == GINI
+        total = NOTHING
         for block in self._blocks(prod(lead), k):
             nodes = block.stop - block.start
             if self.criterion.kernel != MAX:
                 lifted = (nodes, k, width)
                 total += engine.cost("extend", shape=lifted, ring=Z64, source=ring)
             for piece in _slices(nodes * self._n_branches, self._at_once(k)):
-                n = piece.stop - piece.start
-                if self.criterion.kernel == MAX:
-                    total += cost_max(engine, (n, k), ring, self._bits + 1)
-                else:
-                    if classes:
-                        total += engine.cost("matmul", shape=(n, 1, 1), ring=Z64, inner=k)
-                    else:
-                        total += engine.cost("mul", shape=(n,), ring=Z64)
-                    total += cost_floor_divide(
-                        engine, (n,), bits=self._bits, quotient_bits=self._quotient_bits
-                    )
+                total += self.cost_values(engine, piece.stop - piece.start, k, ring)
             if self.prefer_nonempty:
                 own, shaped = self.ring(ring), (nodes, len(self.candidates))
                 total += cost_less_than(engine, 2 * prod(shaped), own, self._bits + 1)
                 total += engine.cost("mul", shape=shaped, ring=own)
         return total
+
+    def cost_values(self, engine: Engine, n: int, k: int, ring: Ring = Z64) -> Cost:
+        """State the cost of `values` of n branches of k columns; of ``max`` over a ring."""
+        if self.criterion.kernel == MAX:
+            return cost_max(engine, (n, k), ring, self._bits + 1)
+        if self.criterion.kernel == GINI:
+            total = engine.cost("matmul", shape=(n, 1, 1), ring=Z64, inner=k)
+        else:
+            total = engine.cost("mul", shape=(n,), ring=Z64)
+        return total + cost_floor_divide(
+            engine, (n,), bits=self._bits, quotient_bits=self._quotient_bits
+        )
 
     def _block(self, hist: Secret) -> Secret:
         """Score nodes (nodes, k, B) at once."""

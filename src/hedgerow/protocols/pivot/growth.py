@@ -29,9 +29,10 @@ from hedgerow.protocols.hidden.plan import LEAF, split_name
 from hedgerow.protocols.pivot.columns import PeerColumns
 from hedgerow.protocols.pivot.plan import PivotPlan, leaf_name
 from hedgerow.protocols.pivot.shape import Shape
-from hedgerow.secure.argmax import argmax, max_and_place
-from hedgerow.secure.compare import equal, less_than
-from hedgerow.secure.ring import Ring
+from hedgerow.secure.argmax import argmax, cost_argmax, max_and_place
+from hedgerow.secure.compare import cost_equal, cost_less_than, equal, less_than
+from hedgerow.secure.cost import Cost
+from hedgerow.secure.ring import Z64, Ring
 from hedgerow.secure.secret import Engine, Secret, concatenate
 from hedgerow.trees.growing.nodes import NodeSplits
 
@@ -92,6 +93,7 @@ def grow_tree(
             break
         known = keep.load(leaf_name(level))
         if known is None:
+            _prepare(rows, plan)
             hist = rows.histogram()[0]
             totals = node_totals(hist, plan.layout)
             if records is None:
@@ -157,6 +159,36 @@ def _choose(
     return engine.reduce(chosen, hist.ring), 1 - grows
 
 
+def cost_choose(engine: Engine, plan: PivotPlan, nodes: int) -> Cost:
+    """State the cost of choosing the splits of so many nodes, without histograms and openings."""
+    score, k, ring = plan.score, plan.n_columns, plan.ring
+    bits, each = plan.capacity.bit_length() + 1, len(plan.layout.candidates)
+    wide = fitting_ring(Z64, 2 * score.bound + 1)
+    reach = (2 * score.bound + 1).bit_length() + 1
+    total = cost_less_than(engine, nodes * 2 * each, ring, bits)
+    total += score.cost(engine, (1, nodes, k, plan.layout.n_columns), ring)
+    total += engine.cost("mul", shape=(nodes, each), ring=ring)
+    total += engine.cost("extend", shape=(nodes, each), ring=wide, source=ring)
+    total += engine.cost("mul", shape=(nodes, each), ring=wide)
+    total += cost_argmax(engine, (nodes, each), wide, reach)
+    total += cost_less_than(engine, nodes, ring, bits)
+    if plan.classes:
+        total += cost_equal(engine, nodes * k, ring, bits)
+        total += engine.cost("mul", shape=(nodes,), ring=ring)
+    if not plan.classes or plan.least_decrease:
+        total += engine.cost("extend", shape=(nodes, k, 1), ring=wide, source=ring)
+        total += score.cost_values(engine, nodes, k)
+        if plan.least_decrease:
+            total += engine.cost("extend", shape=(1,), ring=wide, source=ring)
+    total += cost_less_than(engine, nodes, wide)
+    return total + engine.cost("mul", shape=(nodes,), ring=ring)
+
+
+def _prepare(rows: PeerColumns, plan: PivotPlan) -> None:
+    """Make ahead, all at once, what the choice of a level uses up."""
+    rows.engine.prepare(cost_choose(rows.engine, plan, rows.n_nodes))
+
+
 def _counts(totals: Secret, plan: PivotPlan) -> Secret:
     """Return the rows of nodes, of their sums (nodes, k)."""
     return totals.sum(-1) if plan.classes else totals[:, 0]
@@ -200,16 +232,11 @@ def _opened_choice(
     choice: Secret, plan: PivotPlan, level: int, keep: Checkpoints
 ) -> NDArray[np.int64]:
     """Open of the splits of a level what is not hidden."""
-    if plan.hide == "peers":
+    if plan.shown is None:
         return np.zeros(0, dtype=np.int64)
-    those, known = plan.layout.candidates, keep.load(split_name(level))
-    number = {
-        "nothing": np.arange(len(those)),
-        "thresholds": those.feature,
-        "features": np.array(plan.owners)[those.feature],
-    }[plan.hide]
+    known = keep.load(split_name(level))
     if known is None:
-        index = (choice * number).sum(axis=-1)
+        index = (choice * plan.shown).sum(axis=-1)
         keep.save(split_name(level), {"index": index.data})
     else:
         index = restored(choice.engine, known["index"])

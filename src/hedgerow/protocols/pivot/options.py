@@ -42,7 +42,9 @@ class PivotOptions(Options):
         """See `Options.plan`; `owners` has the peer of each attribute, one each by default."""
         slots = capacity or domain.capacity
         if slots is None:
-            raise Code.MISSING_CAPACITY.error()
+            raise Code.MISSING_CAPACITY.error(
+                found="no capacity in the domain, the options or the job"
+            )
         held = tuple(range(len(domain.names))) if owners is None else tuple(map(int, owners))
         return PivotPlan(
             domain=domain,

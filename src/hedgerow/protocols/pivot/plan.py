@@ -161,6 +161,18 @@ class PivotPlan:
         """Mean of a leaf, between -1 and 1."""
         return Quotient(self.capacity, self.units.bits, 0, 1, 0, FRACTION)
 
+    @property
+    def shown(self) -> NDArray[np.int64] | None:
+        """What is opened of each candidate that is chosen: a number, or nothing."""
+        feature = self.layout.candidates.feature.astype(np.int64)
+        shown: dict[str, NDArray[np.int64] | None] = {
+            "nothing": np.arange(feature.size),
+            "thresholds": feature,
+            "features": np.array(self.owners)[feature],
+            "peers": None,
+        }
+        return shown[self.hide]
+
     def means(self, opened: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return targets of opened means, within their bounds."""
         units = self.units

@@ -52,7 +52,8 @@ class PeerTable:
             return None
         there = np.ones(self.n, np.int64) if self.present is None else self.present.astype(np.int64)
         if plan.classes:
-            return (self.target == np.arange(plan.classes)[:, None]) * there
+            hot: Array = (self.target == np.arange(plan.classes)[:, None]) * there
+            return hot
         return np.stack([there, self.target.astype(np.int64) * there])
 
 
