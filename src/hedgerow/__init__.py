@@ -22,6 +22,8 @@ if TYPE_CHECKING:
         MedianForestClassifier,
         MedianForestRegressor,
         OpenTreeClassifier,
+        PivotTreeClassifier,
+        PivotTreeRegressor,
         TopDownTreeClassifier,
         VerticalID3Classifier,
     )
@@ -55,6 +57,8 @@ __all__ = [
     "MedianForestClassifier",
     "MedianForestRegressor",
     "OpenTreeClassifier",
+    "PivotTreeClassifier",
+    "PivotTreeRegressor",
     "Target",
     "TopDownTreeClassifier",
     "VerticalID3Classifier",

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.estimators.table import declared_target, labels_of, read_domain
+from hedgerow.estimators.table import declared_target, labels_of, numbers_of, read_domain
 from hedgerow.protocols.vertical_id3.site import SiteTable
 from hedgerow.tables import Domain, encode
 from hedgerow.tables.column import Column
 from hedgerow.tables.encode import encode_target
 from hedgerow.tables.frame import view
 from hedgerow.tables.ids import row_ids
+from hedgerow.tables.suggest import Task
 
 Part = tuple[list[int], SiteTable]
 """Columns of the domain that a site holds, and its table."""
@@ -58,6 +59,8 @@ def parts_of_sites(
     ys: Sequence[Any],
     ids: Sequence[Any] | None,
     domain: Domain | None,
+    *,
+    task: Task = "classification",
     **suggest: Any,
 ) -> tuple[Domain, list[Part], int | None]:
     """Encode what each site brings, as in `VerticalID3Classifier.fit_sites`.
@@ -67,9 +70,9 @@ def parts_of_sites(
     """
     holders = _holders(tables, ys, ids)
     if domain is None:
-        domain = _read_domains(tables, ys, holders[0], **suggest)
+        domain = _read_domains(tables, ys, holders[0], task, **suggest)
     target = domain.target
-    if target is None or target.classes is None:
+    if target is None or (task == "classification" and target.classes is None):
         raise Code.BAD_TARGET.error(found="a domain without target classes")
     parts: list[Part] = []
     for i, table in enumerate(tables):
@@ -213,7 +216,9 @@ def _check_same_class(tables: Sequence[SiteTable]) -> None:
             )
 
 
-def _read_domains(tables: Sequence[Any], ys: Sequence[Any], holder: int, **suggest: Any) -> Domain:
+def _read_domains(
+    tables: Sequence[Any], ys: Sequence[Any], holder: int, task: Task, **suggest: Any
+) -> Domain:
     """Read each site's attributes from its own table, and the class where it lies."""
     attributes: list[Any] = []
     for i, table in enumerate(tables):
@@ -226,8 +231,9 @@ def _read_domains(tables: Sequence[Any], ys: Sequence[Any], holder: int, **sugge
     if repeated:
         raise Code.DUPLICATE_COLUMN.error(found=f"{', '.join(sorted(repeated))} at several sites")
     with _at(holder):
-        labels = labels_of(ys[holder], _rows(tables[holder], ys[holder]))
-        target = read_domain({"y": labels}, labels, task="classification").target
+        read = labels_of if task == "classification" else numbers_of
+        labels = read(ys[holder], _rows(tables[holder], ys[holder]))
+        target = read_domain({"y": labels}, labels, task=task).target
     return Domain(attributes=tuple(attributes), target=target, provenance="read from data")
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.protocols.checkpoint import Checkpoints, restored
+from hedgerow.protocols.checkpoint import Checkpoints, Stage, restored
 from hedgerow.protocols.growers.choices import fitting_ring, widen
 from hedgerow.protocols.growers.frontier import Choice
 from hedgerow.protocols.growers.layout import as_one_hot
@@ -59,6 +59,28 @@ class PeerTree:
         )
         return replace(self, choices=choices, leaves=leaves)
 
+    def to_state(self) -> Stage:
+        """Return all of it as arrays; shares are those of the peers that live here."""
+        state = {
+            "first_child": self.shape.first_child,
+            "sizes": np.array([group.size for group in self.groups], dtype=np.int64),
+            "groups": np.concatenate([*self.groups, np.zeros(0, dtype=np.int64)]),
+        }
+        hidden = {"choices": self.choices, "leaves": self.leaves}
+        state |= {name: x.data for name, x in hidden.items() if x is not None}
+        return state if self.opened is None else state | {"opened": self.opened}
+
+    @classmethod
+    def from_state(cls, engine: Engine, state: Stage) -> PeerTree:
+        """Read what `to_state` wrote; `Stage` arrays of several peers may be put together."""
+        first = np.asarray(state["first_child"])
+        groups = np.split(state["groups"], np.cumsum(state["sizes"])[:-1])
+        choices, leaves = (
+            restored(engine, state[name]) if name in state else None
+            for name in ("choices", "leaves")
+        )
+        return cls(Shape.of_leaves(first < 0), groups, choices, leaves, state.get("opened"))
+
 
 def grow_tree(
     rows: PeerColumns,
@@ -89,8 +111,6 @@ def grow_tree(
     found: list[Secret] = []
     records: Secret | None = None
     for level in range(plan.depth):
-        if not rows.n_nodes:
-            break
         known = keep.load(leaf_name(level))
         if known is None:
             _prepare(rows, plan)
@@ -112,6 +132,8 @@ def grow_tree(
         choices.append(chosen[split])
         groups.append(_opened_choice(choices[-1], plan, level, keep))
         found.append(totals[np.flatnonzero(is_leaf)])
+        if not split.size:
+            break
         if level + 1 < plan.depth:
             _go_down(rows, plan, split, choices[-1], groups[-1])
         else:

@@ -28,7 +28,11 @@ class Shape:
         Below the last of them, all nodes are leaves.
         """
         below = 2 * int(np.sum(~levels[-1])) if levels else 1
-        is_leaf = np.concatenate([*levels, np.ones(below, dtype=np.bool_)])
+        return cls.of_leaves(np.concatenate([*levels, np.ones(below, dtype=np.bool_)]))
+
+    @classmethod
+    def of_leaves(cls, is_leaf: NDArray[np.bool_]) -> Shape:
+        """Return the shape of nodes, in order, that are leaves or not."""
         split = np.where(is_leaf, -1, np.cumsum(~is_leaf) - 1)
         leaf = np.where(is_leaf, np.cumsum(is_leaf) - 1, -1)
         return cls(np.where(is_leaf, -1, 2 * split + 1), split, leaf)

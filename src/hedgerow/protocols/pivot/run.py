@@ -1,0 +1,153 @@
+"""Run the programs of Pivot on this machine: all peers in one process, or each in its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.net.launch import run_parties
+from hedgerow.net.meter import Reading
+from hedgerow.net.network import Network
+from hedgerow.net.simulator import Simulator
+from hedgerow.options import check_option
+from hedgerow.privacy import Leakage, Ledger
+from hedgerow.protocols.checkpoint import Stage
+from hedgerow.protocols.contract import Context
+from hedgerow.protocols.pivot.growth import PeerTree
+from hedgerow.protocols.pivot.plan import PivotPlan
+from hedgerow.protocols.pivot.programs import (
+    OFFLINE,
+    PeerAnswers,
+    PeerQuestion,
+    PeerTable,
+    peer,
+    respond,
+)
+from hedgerow.protocols.run import LIMIT, check_alike
+from hedgerow.secure.additive import AdditiveEngine
+
+Place = Literal["simulate", "processes"]
+_PATIENCE = 600.0
+
+
+@dataclass(frozen=True)
+class PivotRun:
+    """A tree among peers, and how it came about; `tree` has the shares of all of them."""
+
+    tree: PeerTree = field(repr=False)
+    leakage: Leakage = field(repr=False)
+    traffic: Reading = field(repr=False)
+
+    @property
+    def offline(self) -> Reading:
+        """What needed no target: base transfers, seeds, triples."""
+        return self.traffic.only(*OFFLINE)
+
+    @property
+    def online(self) -> Reading:
+        """All the rest."""
+        return self.traffic.without(*OFFLINE)
+
+
+def run_pivot(
+    plan: PivotPlan,
+    tables: Sequence[PeerTable],
+    ledger: Ledger,
+    place: Place = "simulate",
+    *,
+    seed: int | None = None,
+) -> PivotRun:
+    """Grow a tree among peers; the ledger was charged with what the plan releases.
+
+    "simulate" has all peers in this process, where the same steps work on the shares of all;
+    "processes" has each in its own, over mutual TLS. A seed makes masks repeatable.
+    """
+    check_option("engine", place, Place)
+    if place == "processes":
+        return _in_processes(plan, tables, ledger, seed)
+    network = Simulator(plan.n_peers)
+    context = Context(network, members_of(plan), plan, table=joined(tables), ledger=ledger)
+    found = peer(replace(context, seed=seed))
+    return PivotRun(found.tree, found.leakage, found.traffic)
+
+
+def ask_peers(
+    plan: PivotPlan,
+    tree: PeerTree,
+    bins: Mapping[int, NDArray[Any]],
+    n: int,
+    ledger: Ledger,
+    *,
+    asker: int = 0,
+    seed: int | None = None,
+) -> tuple[NDArray[np.int64], Reading]:
+    """Have a peer ask for n rows, of which each peer knows its own bins; all in this process."""
+    network = Simulator(plan.n_peers)
+    job, table = PeerQuestion(asker, n), PeerAnswers(tree, bins)
+    context = Context(network, members_of(plan), plan, job, table, ledger, seed=seed)
+    found = respond(context)
+    assert found is not None
+    return found, network.meter.snapshot()
+
+
+def members_of(plan: PivotPlan) -> tuple[str, ...]:
+    """Return how peers are named where nobody has given them names."""
+    return tuple(f"peer {i}" for i in range(plan.n_peers))
+
+
+def joined(tables: Sequence[PeerTable]) -> PeerTable:
+    """Put the tables of all peers together, for a process in which all of them live."""
+    bins = {j: own for table in tables for j, own in table.bins.items()}
+    target = next((table.target for table in tables if table.target is not None), None)
+    return PeerTable(bins, tables[0].n, target)
+
+
+def pivot_member(
+    network: Network, public: Mapping[str, Any], own: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Be one peer of a run in processes."""
+    plan = PivotPlan.from_dict(dict(public["plan"]))
+    ledger = Ledger.from_json(public["ledger"])
+    bins = {int(j): np.asarray(column) for j, column in own["bins"].items()}
+    table = PeerTable(bins, own["n"], own["target"])
+    context = Context(network, members_of(plan), plan, table=table, ledger=ledger)
+    found = peer(replace(context, seed=public["seed"]))
+    record = {"ledger": ledger.to_json(), "leakage": found.leakage.to_json()}
+    return record | {"tree": found.tree.to_state()}
+
+
+def _in_processes(
+    plan: PivotPlan, tables: Sequence[PeerTable], ledger: Ledger, seed: int | None
+) -> PivotRun:
+    own = {
+        i: [{"bins": {str(j): b for j, b in t.bins.items()}, "n": t.n, "target": t.target}]
+        for i, t in enumerate(tables)
+    }
+    public = {"plan": plan.to_dict(), "ledger": ledger.to_json(), "seed": seed}
+    ends = run_parties(
+        pivot_member, plan.n_peers, [public], own=own, timeout=_PATIENCE, limit=LIMIT
+    )
+    values = [end.value for end in ends]
+    check_alike(values, ("ledger", "leakage"))
+    tree = _joined_tree([value["tree"] for value in values], plan)
+    meters = [end.meter for end in ends if end.meter]
+    # What was opened is checked against the charges of the ledger that went along.
+    leakage = Leakage.from_json(values[0]["leakage"], Ledger.from_json(values[0]["ledger"]))
+    return PivotRun(tree, leakage, reduce(or_, meters, Reading((), {})))
+
+
+def _joined_tree(states: Sequence[Stage], plan: PivotPlan) -> PeerTree:
+    """Put the shares of all peers together, as a process has them in which all of them live."""
+    shares: Stage = {
+        name: np.concatenate([state[name] for state in states])
+        for name in ("choices", "leaves")
+        if name in states[0]
+    }
+    engine = AdditiveEngine(Simulator(plan.n_peers), Leakage([]))
+    return PeerTree.from_state(engine, {**states[0], **shares})
