@@ -1,0 +1,161 @@
+"""Trees among peers over TLS on loopback: a process each, offline and online apart.
+
+(a) The default of wu2020pivot: 50,000 rows, 15 attributes at each of 3 peers, 8 bins, 4 classes,
+depth 4. Published for 50,000 x 15 between two parties, 10 boosted trees, on far larger machines:
+Pivot 1,680 s, Squirrel 60 s, AnonGBDT 39 s. (c) Growth in rows, peers, attributes, bins and depth,
+one at a time. (d) What hiding costs. (e) Answers. (f) Round trips of 40 ms, computed: rounds times
+40 ms on top of the seconds on loopback.
+
+Megabytes are payload that the busiest peer sends, memory that of the largest process. Every peer
+makes its columns from a seed; the target follows from attributes of all peers, with noise.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bench.harness import row
+from hedgerow.net.launch import run_parties
+from hedgerow.net.network import Network
+from hedgerow.privacy import Ledger
+from hedgerow.protocols.contract import Context
+from hedgerow.protocols.pivot.options import PivotOptions
+from hedgerow.protocols.pivot.plan import PivotPlan
+from hedgerow.protocols.pivot.programs import (
+    OFFLINE,
+    PeerAnswers,
+    PeerQuestion,
+    PeerTable,
+    peer,
+    respond,
+)
+from hedgerow.tables import Attribute, Domain, Target
+
+LIMIT = 1800.0
+TRIP = 0.04
+
+
+@dataclass(frozen=True)
+class Case:
+    """One setting; `each` are attributes of every peer, `asked` rows that are answered after."""
+
+    n: int = 50_000
+    m: int = 3
+    each: int = 15
+    bins: int = 8
+    classes: int = 4
+    depth: int = 4
+    hide: str = "nothing"
+    asked: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n:,} rows, {self.m} peers, {self.each} attributes each, {self.bins} bins, "
+            f"{self.classes} classes, depth {self.depth}, hide {self.hide}"
+        )
+
+    def plan(self) -> PivotPlan:
+        """Return what the peers agree on."""
+        names = [f"x{j}" for j in range(self.m * self.each)]
+        attributes = [
+            Attribute(name=name, kind="numeric", bounds=(0.0, 1.0), bins=self.bins)
+            for name in names
+        ]
+        target = Target(name="y", classes=tuple(map(str, range(self.classes))))
+        owners = [j // self.each for j in range(len(names))]
+        options = PivotOptions(max_depth=self.depth, hide=self.hide)  # type: ignore[arg-type]
+        return options.plan(
+            Domain(attributes=tuple(attributes), target=target),
+            self.n,
+            owners=owners,
+            n_peers=self.m,
+            target_at=0,
+        )
+
+    def column(self, attribute: int, n: int, seed: int = 0) -> np.ndarray:
+        """Return the bins of an attribute."""
+        rng = np.random.default_rng([seed, attribute])
+        return rng.integers(0, self.bins, n).astype(np.uint8)
+
+    def target(self) -> np.ndarray:
+        """Return classes that follow from the first attribute of every peer, a tenth at random."""
+        total = sum(self.column(i * self.each, self.n).astype(np.int64) for i in range(self.m))
+        label = total * self.classes // (self.m * (self.bins - 1) + 1)
+        rng = np.random.default_rng(1)
+        noisy = rng.random(self.n) < 0.1
+        return np.where(noisy, rng.integers(0, self.classes, self.n), label)
+
+
+def member(network: Network, case: dict[str, Any]) -> dict[str, float]:
+    """Be one peer: grow the tree once, and answer rows with it."""
+    setting = Case(**case)
+    plan, (me,) = setting.plan(), network.local
+    own = [j for j, owner in enumerate(plan.owners) if owner == me]
+    table = PeerTable(
+        {j: setting.column(j, setting.n) for j in own},
+        setting.n,
+        setting.target() if me == plan.target_at else None,
+    )
+    ledger = Ledger()
+    plan.charge(ledger)
+    members = tuple(map(str, range(setting.m)))
+    context = Context(network, members, plan, table=table, ledger=ledger)
+    begin, cpu = time.perf_counter(), time.process_time()
+    part = peer(context)
+    offline, online = part.traffic.only(*OFFLINE), part.traffic.without(*OFFLINE)
+    found = {
+        "seconds": time.perf_counter() - begin,
+        "cpu": time.process_time() - cpu,
+        "offline_mb": max(offline.payload) / 1e6,
+        "online_mb": max(online.payload) / 1e6,
+        "rounds": part.traffic.rounds,
+        "online_rounds": online.rounds,
+        "nodes": part.tree.shape.n_nodes,
+    }
+    if setting.asked:
+        bins = {j: setting.column(j, setting.asked, seed=2) for j in own}
+        begin = time.perf_counter()
+        answers = PeerAnswers(part.tree, bins)
+        respond(replace(context, job=PeerQuestion(0, setting.asked), table=answers))
+        found["answers"] = time.perf_counter() - begin
+    found["memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    return found
+
+
+def measure(case: Case) -> dict[str, float]:
+    """Run a case with a process for each peer; the largest figures of all of them."""
+    ends = run_parties(member, case.m, [asdict(case)], timeout=LIMIT, limit=LIMIT)
+    values = [end.value for end in ends]
+    return {name: max(value[name] for value in values) for name in values[0]} | {
+        "cpu": sum(value["cpu"] for value in values)
+    }
+
+
+def rows_of(name: str, case: Case) -> list[dict[str, Any]]:
+    """Measure a case; seconds with everything that is made ahead."""
+    found = measure(case)
+    notes = {key: round(value, 2) for key, value in found.items() if key != "seconds"}
+    far = found["seconds"] + TRIP * found["rounds"]
+    return [row(f"{name} {case}", found["seconds"], **notes, at_40_ms=round(far, 1))]
+
+
+def run() -> list[dict[str, Any]]:
+    """Measure all cases."""
+    default, small = Case(), Case(n=10_000)
+    warm = Case(n=500, depth=2)
+    measure(replace(warm, asked=10)), measure(replace(warm, hide="peers", asked=10))
+    found = rows_of("(a)", default)
+    found += [r for n in (20_000, 100_000, 200_000) for r in rows_of("(c)", replace(default, n=n))]
+    found += rows_of("(c)", Case(n=1 << 20, each=5))
+    found += [r for m in (2, 4, 6) for r in rows_of("(c)", replace(small, m=m))]
+    found += [r for d in (5, 30, 60) for r in rows_of("(c)", replace(small, each=d))]
+    found += [r for b in (2, 16, 32, 64) for r in rows_of("(c)", replace(small, bins=b))]
+    found += [r for h in (2, 3, 5, 6) for r in rows_of("(c)", replace(small, depth=h))]
+    for hide in ("nothing", "thresholds", "features", "peers"):
+        found += rows_of("(d)", replace(default, hide=hide, asked=1_000))
+    return found
