@@ -228,7 +228,7 @@ def test_nothing_else_can_be_opened() -> None:
     plan = plan_for(encoded("iris"), 2, hide="thresholds")
     engine = AdditiveEngine(Simulator(2), Leakage(plan.openings(), ledger=charged(plan)))
     x = engine.public(np.zeros(1, dtype=np.uint8), plan.ring)
-    for name, to in (("leaves", "peer"), ("splits of level 0", "peer 1"), ("sums", "peer")):
+    for name, to in (("leaves", "peer"), ("splits of level 1", "peer"), ("sums", "peer 1")):
         with pytest.raises(HedgerowError) as caught:
             engine.open(x, name, to)
         assert caught.value.code in (Code.UNDECLARED_OPENING, Code.WRONG_OPENING_SHAPE)
