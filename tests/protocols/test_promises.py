@@ -29,6 +29,10 @@ from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.median.forest import grow_median_forest
 from hedgerow.protocols.median.options import MedianOptions
 from hedgerow.protocols.median.plan import MedianPlan
+from hedgerow.protocols.pivot.options import PivotOptions
+from hedgerow.protocols.pivot.plan import PivotPlan
+from hedgerow.protocols.pivot.programs import PeerTable
+from hedgerow.protocols.pivot.run import run_pivot
 from hedgerow.protocols.private_tree import PrivateTreeOptions
 from hedgerow.protocols.registry import hidden_protocol, server_protocol
 from hedgerow.protocols.run import evaluate, train
@@ -399,12 +403,39 @@ def evaluation_cases() -> list[Case]:
     return found
 
 
+def by_peers(plan: PivotPlan) -> list[Trained]:
+    """Grow a tree among peers, each with some of the columns."""
+    rng, n = np.random.default_rng(0), plan.capacity
+    bins = {j: rng.integers(0, k, n) for j, k in enumerate(plan.domain.n_bins)}
+    target = rng.integers(0, 3, n) if plan.classes else rng.integers(-9, 9, n)
+    ledger = Ledger()
+    plan.charge(ledger)
+    tables = [
+        PeerTable({j: b for j, b in bins.items() if plan.owners[j] == i}, n, target if i else None)
+        for i in range(plan.n_peers)
+    ]
+    run = run_pivot(plan, tables, ledger)
+    return [Trained(ledger, plan.releases(), [run.leakage], plan.openings())]
+
+
+def peer_cases() -> list[Case]:
+    found = []
+    for hide in ("nothing", "thresholds", "features", "peers"):
+        for domain, kind in ((DOMAIN, "classes"), (NUMERIC, "numbers")):
+            options = PivotOptions(max_depth=2, hide=hide)  # type: ignore[arg-type]
+            plan = options.plan(domain, owners=(0, 0, 1), n_peers=2, target_at=1)
+            # A level without a node that is split is the last.
+            found.append(Case(f"peers, {kind}, hide {hide}", plan, by_peers, at_most=True))
+    return found
+
+
 CASES = [
     *server_cases(),
     *evaluation_cases(),
     *curated_cases(),
     *best_first_cases(),
     *site_cases(),
+    *peer_cases(),
 ]
 
 

@@ -1,0 +1,104 @@
+"""What all peers but one see together: sizes by public numbers, and bits that say nothing.
+
+The last peer's rows differ between two tables, and the opened tree does not. Every message that it
+sends is looked at, over repeated runs, in whatever is hidden of the tree.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hedgerow.net.simulator import Simulator
+from hedgerow.privacy import Leakage, Opening
+from hedgerow.protocols.pivot.columns import PeerColumns, transfers
+from hedgerow.protocols.pivot.growth import PeerTree, grow_tree
+from hedgerow.protocols.pivot.options import PivotOptions
+from hedgerow.protocols.pivot.plan import PivotPlan
+from hedgerow.protocols.pivot.predict import ANSWERS, answer
+from hedgerow.secure.additive import AdditiveEngine
+from hedgerow.secure.additive.punctured import PuncturedBins
+from hedgerow.tables import Attribute, Domain, Target
+
+PEERS, N, RUNS = 3, 24, 4
+DOMAIN = Domain(
+    attributes=tuple(
+        Attribute(name=name, kind="numeric", bounds=(0, 4), bins=4) for name in "abcd"
+    ),
+    target=Target(name="y", classes=("n", "p")),
+)
+OWNERS = (0, 1, 2, 2)
+SIGMAS = 6.0
+
+
+class FromLast(Simulator):
+    """Keeps what the last peer sends, in order."""
+
+    def __init__(self) -> None:
+        super().__init__(PEERS)
+        self.sent: list[tuple[str, int, Any]] = []
+
+    def _move(self, step: str, plan: Any, outbox: Any) -> Any:
+        received = super()._move(step, plan, outbox)
+        self.sent += [
+            (step, plan[k].destination, array.copy())
+            for k, array in received.items()
+            if plan[k].source == PEERS - 1
+        ]
+        return received
+
+
+def rows_of(*, constant: bool) -> tuple[dict[int, Any], Any]:
+    """Return bins and target: peer 0's attribute tells the class, those of the last do not."""
+    rng = np.random.default_rng(5)
+    bins = {j: rng.integers(0, 4, N) for j in range(4)}
+    if constant:
+        bins[2], bins[3] = np.zeros(N, np.int64), np.full(N, 3)
+    return bins, (bins[0] >= 2).astype(np.int64)
+
+
+def runs(plan: PivotPlan, *, constant: bool) -> tuple[list[list[Any]], PeerTree]:
+    """Grow and ask several times on one engine; the messages of each run."""
+    network, (bins, target) = FromLast(), rows_of(constant=constant)
+    declared = [
+        Opening(one.name, one.audience, one.shape, independent="a test", times=RUNS)
+        for one in plan.openings()
+    ]
+    asked = Opening(ANSWERS, "peer 0", (N,), independent="a test", times=RUNS)
+    engine = AdditiveEngine(network, Leakage([*declared, asked]))
+    transfers(engine).begin()
+    found = []
+    hot = np.stack([1 - target, target])
+    for _ in range(RUNS):
+        network.sent.clear()
+        columns = engine.input(hot, 0, (2, N), plan.ring)
+        seeds = PuncturedBins(transfers(engine), OWNERS, [4] * 4, bins, N)
+        tree = grow_tree(PeerColumns(plan.layout, columns, seeds), plan)
+        answer(engine, plan, tree, bins, N, 0)
+        found.append(list(network.sent))
+    return found, tree
+
+
+@pytest.mark.parametrize("hide", ["nothing", "thresholds", "peers"])
+def test_messages_say_nothing(hide: str) -> None:
+    options = PivotOptions(max_depth=2, hide=hide)  # type: ignore[arg-type]
+    plan = options.plan(DOMAIN, N, owners=OWNERS, n_peers=PEERS, target_at=0)
+    shapes, sizes = [], []
+    bits: list[list[Any]] = []
+    for constant in (False, True):
+        every, tree = runs(plan, constant=constant)
+        shapes.append(tree.shape.first_child.tolist())
+        sizes += [[(step, to, a.shape, a.dtype) for step, to, a in one] for one in every]
+        bits += [
+            [np.unpackbits(array.reshape(-1).view(np.uint8)) for _, _, array in one]
+            for one in every
+        ]
+    assert shapes[0] == shapes[1]
+    assert all(one == sizes[0] for one in sizes)
+    for place, found in enumerate(zip(*bits, strict=True)):
+        # Padding is the same in all runs, whatever the rows; nothing else is, but by chance.
+        several = np.stack(found)
+        several = several[:, (several != several[0]).any(axis=0)]
+        for half in (several[:RUNS], several[RUNS:]):
+            off = abs(half.mean() - 0.5) * 2 * np.sqrt(half.size)
+            assert off < SIGMAS, (sizes[0][place], off)
