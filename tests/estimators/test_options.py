@@ -18,7 +18,13 @@ SHARED = {"domain", "account", "bad_rows", "insecure_domain_from_data", "random_
 OF_DOMAINS = {"max_bins", "missing"}
 """How a domain is read from the data, where there is none."""
 OF_SITES = {"n_sites", "groups", "class_at", "engine"}
-"""How one process deals a table to sites, which jobs say by names and domains of their own."""
+OF_PEERS = {"n_peers", "groups", "target_at", "engine"}
+"""How one process deals a table out, which jobs say by names and domains of their own."""
+OTHERS: dict[Any, set[str]] = {
+    hedgerow.VerticalID3Classifier: OF_SITES,
+    hedgerow.PivotTreeClassifier: OF_PEERS,
+    hedgerow.PivotTreeRegressor: OF_PEERS,
+}
 ESTIMATORS = [
     one
     for one in (getattr(hedgerow, name) for name in hedgerow.__all__)
@@ -51,7 +57,7 @@ def test_constructors_have_the_names_and_defaults_of_their_options(estimator: An
         elif name in declared:
             assert parameter.default == declared[name], name
         else:
-            others = OF_SITES if estimator is hedgerow.VerticalID3Classifier else set()
+            others = OTHERS.get(estimator, set())
             exact = "epsilon" not in declared or declared["epsilon"] is None
             assert name in SHARED | others | (OF_DOMAINS if exact else set()), name
 

@@ -35,6 +35,7 @@ class PivotTree(AccountedEstimator):
 
     _model_name: ClassVar[str] = "run_"
     _task: ClassVar[Task]
+    _options_type: ClassVar[type[PivotOptions]] = PivotOptions
     insecure_domain_from_data = False
 
     n_peers: int = 3
@@ -187,7 +188,7 @@ class PivotTree(AccountedEstimator):
         return {f"peer {i}": learned for i in range(self.plan_.n_peers)}
 
     def _options(self) -> PivotOptions:
-        return PivotOptions.from_parameters(self.get_params(deep=False))
+        return self._options_type.from_parameters(self.get_params(deep=False))
 
     def _promises(self) -> bool:
         return False

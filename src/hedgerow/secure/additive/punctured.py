@@ -16,7 +16,7 @@ it a difference of what p holds, so addresses are steps of the engine, which onl
 knew s_v would know everything, and p itself would know v if the owner gave away which seed it
 lacks. Trees of seeds belong to the session, and are made anew after a resume.
 
-Papers: guo2023halftree for the seeds; the products are ours.
+Paper: guo2023halftree.
 """
 
 from __future__ import annotations
