@@ -125,6 +125,8 @@ class PivotTree(AccountedEstimator):
             if not columns and i != target_at:
                 raise empty_site(i)
         n, peers = encoded.n_slots, len(bins)
+        if n < 2:
+            raise Code.EMPTY_TABLE.error(expected="at least two rows", found=f"{n} sample")
         owners = np.zeros(len(encoded.domain.names), dtype=np.int64)
         for i, columns in enumerate(bins):
             owners[list(columns)] = i
@@ -157,7 +159,7 @@ class PivotTree(AccountedEstimator):
         check_is_fitted(self, "run_")
         query = encode(self._table(X, reset=False), self.domain_)
         bins = {j: query.bins[:, j] for j in range(query.bins.shape[1])}
-        found, self.answer_traffic_ = ask_peers(
+        return ask_peers(
             self.plan_,
             self.run_.tree,
             bins,
@@ -166,7 +168,6 @@ class PivotTree(AccountedEstimator):
             asker=self.plan_.target_at,
             seed=self.random_state,
         )
-        return found
 
     @property
     def offline_(self) -> Reading:

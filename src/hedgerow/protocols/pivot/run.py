@@ -86,14 +86,14 @@ def ask_peers(
     *,
     asker: int = 0,
     seed: int | None = None,
-) -> tuple[NDArray[np.int64], Reading]:
+) -> NDArray[np.int64]:
     """Have a peer ask for n rows, of which each peer knows its own bins; all in this process."""
     network = Simulator(plan.n_peers)
     job, table = PeerQuestion(asker, n), PeerAnswers(tree, bins)
     context = Context(network, members_of(plan), plan, job, table, ledger, seed=seed)
     found = respond(context)
     assert found is not None
-    return found, network.meter.snapshot()
+    return found
 
 
 def members_of(plan: PivotPlan) -> tuple[str, ...]:
