@@ -1,0 +1,154 @@
+"""Trees among peers as estimators: dealt columns and tables of peers, places, refusals."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from hedgerow import (
+    Account,
+    CARTClassifier,
+    CARTRegressor,
+    PivotTreeClassifier,
+    PivotTreeRegressor,
+)
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.privacy import Budget, Ledger
+
+IRIS = load_iris(as_frame=True)
+PEOPLE = load_diabetes(as_frame=True)
+
+
+@pytest.fixture(scope="module")
+def iris() -> PivotTreeClassifier:
+    return PivotTreeClassifier(n_peers=2, max_depth=2).fit(IRIS.data, IRIS.target)
+
+
+def test_it_answers_as_the_tree_of_the_clear(iris: PivotTreeClassifier) -> None:
+    clear = CARTClassifier(max_depth=2, max_bins=8).fit(IRIS.data, IRIS.target)
+    np.testing.assert_array_equal(iris.predict(IRIS.data), clear.predict(IRIS.data))
+    assert iris.tree_.n_nodes == clear.tree_.n_nodes
+    assert iris.columns_ == [[0, 1], [2, 3]]
+    assert iris.score(IRIS.data, IRIS.target) > 0.9
+
+
+def test_what_was_learned_is_what_was_opened(iris: PivotTreeClassifier) -> None:
+    learned = iris.what_was_learned_
+    assert list(learned) == ["peer 0", "peer 1"]
+    names = [row["name"] for row in learned["peer 0"]]
+    assert names == [
+        "leaves of level 0",
+        "splits of level 0",
+        "leaves of level 1",
+        "splits of level 1",
+        "leaves",
+    ]
+    assert iris.privacy_.total("peer").epsilon == np.inf
+    assert iris.offline_.rounds + iris.online_.rounds == iris.run_.traffic.rounds
+
+
+def test_questions_charge_nothing_more(iris: PivotTreeClassifier) -> None:
+    before = len(iris.privacy_.entries)
+    iris.predict(IRIS.data.iloc[:5])
+    assert len(iris.privacy_.entries) == before
+
+
+@pytest.mark.parametrize("hide", ["nothing", "thresholds"])
+def test_processes_send_and_open_what_the_simulator_does(hide: str) -> None:
+    ends = []
+    for engine in ("simulate", "processes"):
+        model = PivotTreeRegressor(n_peers=2, max_depth=1, hide=hide, engine=engine)
+        model.fit(PEOPLE.data, PEOPLE.target)
+        ends.append(model)
+    one, other = ends
+    assert one.what_was_learned_ == other.what_was_learned_
+    assert one.privacy_.entries == other.privacy_.entries
+    for name in ("offline_", "online_"):
+        assert getattr(one, name).payload == getattr(other, name).payload
+        assert getattr(one, name).rounds == getattr(other, name).rounds
+    answers = [model.predict(PEOPLE.data) for model in ends]
+    np.testing.assert_allclose(*answers, rtol=0, atol=1e-3)
+
+
+def test_tables_of_peers() -> None:
+    tables: list[Any] = [PEOPLE.data.iloc[:, :4], None, PEOPLE.data.iloc[:, 4:]]
+    model = PivotTreeRegressor(max_depth=2).fit_peers(tables, [None, PEOPLE.target, None])
+    clear = CARTRegressor(max_depth=2, max_bins=8).fit(PEOPLE.data, PEOPLE.target)
+    np.testing.assert_allclose(
+        model.predict(PEOPLE.data), clear.predict(PEOPLE.data), rtol=0, atol=1e-3
+    )
+    assert model.plan_.target_at == 1
+    assert not hasattr(PivotTreeRegressor(hide="peers"), "tree_")
+
+
+@pytest.mark.parametrize(
+    ("tables", "ys", "code"),
+    [
+        ([{"a": [1, 2]}, {"b": [1, 2]}], [[0, 1], [0, 1]], Code.BAD_SITES),
+        ([{"a": [1, 2]}, {"b": [1, 2]}], [None, None], Code.BAD_SITES),
+        ([{"a": [1, 2]}, {"a": [1, 2]}], [None, [0, 1]], Code.DUPLICATE_COLUMN),
+        ([{"a": [1, 2]}], [[0, 1]], Code.BAD_SITES),
+        ([{"a": [1, 2]}, None], [[0, 1], None], Code.BAD_SITES),
+    ],
+)
+def test_tables_that_make_no_tree(tables: Any, ys: Any, code: Code) -> None:
+    frames = [None if table is None else pd.DataFrame(table) for table in tables]
+    with pytest.raises(HedgerowError) as caught:
+        PivotTreeClassifier().fit_peers(frames, ys)
+    assert caught.value.code is code
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"n_peers": 1},
+        {"n_peers": 11},
+        {"target_at": "last"},
+        {"hide": "leaves"},
+        {"engine": "clear"},
+        {"max_depth": 0},
+        {"min_samples_split": 1},
+        {"random_state": -1},
+        {"max_bins": 300},
+    ],
+)
+def test_parameters_that_are_refused(parameters: dict[str, Any]) -> None:
+    with pytest.raises(HedgerowError) as caught:
+        PivotTreeClassifier(**parameters).fit(PEOPLE.data, PEOPLE.target > 150)
+    assert caught.value.code is Code.BAD_PARAMETER
+
+
+def test_a_place_of_the_target_that_there_is_not() -> None:
+    with pytest.raises(HedgerowError) as caught:
+        PivotTreeClassifier(n_peers=2, target_at=2).fit(IRIS.data, IRIS.target)
+    assert caught.value.code is Code.BAD_SITES
+
+
+def test_an_account_with_a_budget_pays_for_no_exact_tree() -> None:
+    account = Account(Ledger(budget=Budget(1.0)))
+    with pytest.raises(HedgerowError) as caught:
+        PivotTreeClassifier(account=account).fit(IRIS.data, IRIS.target)
+    assert caught.value.code is Code.BUDGET_EXCEEDED
+    assert not account.costs()
+
+
+def test_a_seed_is_recorded() -> None:
+    with pytest.warns(UserWarning, match="random_state"):
+        model = PivotTreeClassifier(n_peers=2, max_depth=1, random_state=0).fit(
+            IRIS.data, IRIS.target
+        )
+    assert model.privacy_.not_private
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [
+        PivotTreeClassifier(n_peers=2, max_depth=2, max_bins=4),
+        PivotTreeRegressor(n_peers=2, max_depth=2, max_bins=4),
+    ]
+)
+def test_scikit_learn_agrees(estimator: Any, check: Any) -> None:
+    check(estimator)
