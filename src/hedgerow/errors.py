@@ -5,7 +5,8 @@ Every refusal of Hedgerow has one number in one enumeration, `Code`; its texts a
 
 Ranges: 1xx tables, 2xx privacy, 3xx leakage, 4xx trees and models, 5xx estimators,
 6xx audit, 7xx secret arrays, 80x and 81x network, 82x to 84x messages of protocols,
-85x to 89x, 93x and 94x parties, 95x oblivious transfer, 9xx else command line.
+85x to 89x, 93x and 94x parties, 95x oblivious transfer, 96x homomorphic encryption,
+9xx else command line.
 """
 
 from __future__ import annotations
@@ -294,6 +295,8 @@ class Code(Enum):
     TRANSFER_USED_TWICE = 953
     TRANSFER_SESSION_USED = 954
     TRANSFER_NOT_READY = 955
+    BAD_CIPHERTEXT = 960
+    PLAINTEXT_OVERFLOW = 961
 
     @property
     def number(self) -> str:
