@@ -7,6 +7,7 @@ shared at all.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,22 +28,18 @@ from hedgerow.trees.layout import SplitKind
 Array = NDArray[Any]
 
 
-class PeerColumns(OpenFrontier):
-    """Rows as masks, attributes as punctured seeds.
+class PeerRows(OpenFrontier):
+    """Rows of which every peer knows its own attributes; how masks are kept is left open.
 
-    Per level: one message for the histograms of left children and of nodes without a sibling (the
-    others are the parent's less those), then a bit product for every node, record and column.
-
-    `columns` (k, n) are shares of what is summed up. `bins` (n,) are given for each attribute whose
-    owner lives here.
+    Attribute j is at peer `owners[j]`; `columns` (k, n) are shares of what is summed up.
     """
 
     n_trees = 1
 
-    def __init__(self, layout: Layout, columns: Secret, seeds: PuncturedBins) -> None:
+    def __init__(self, layout: Layout, columns: Secret, owners: Sequence[int]) -> None:
         self.layout, self.ring, self.n_rows = layout, columns.ring, columns.shape[1]
-        self._engine, self._seeds = columns.engine, seeds
-        self._masks = columns.reshape(1, *columns.shape)
+        self.owners = tuple(owners)
+        self._engine = columns.engine
         self._above: Secret | None = None
         self._here: Secret | None = None
 
@@ -53,43 +50,93 @@ class PeerColumns(OpenFrontier):
         return self._engine
 
     @property
+    @abstractmethod
     def n_nodes(self) -> int:
         """Nodes of this level."""
-        return int(self._masks.shape[0])
 
     def histogram(self) -> Secret:
         """Return sums per node, column and bin, shape (1, nodes, k, B). Cost: `cost_histogram`."""
         if self._here is None:
-            nodes, k, _ = self._masks.shape
-            counted = self._masks if self._above is None else self._masks[::2]
-            hist = self._sums(counted.reshape(-1, self.n_rows)).reshape(len(counted), k, -1)
+            hist = self._counted(np.arange(0, self.n_nodes, 1 if self._above is None else 2))
             if self._above is not None:
-                hist = stack([hist, self._above - hist], axis=1).reshape(nodes, k, -1)
+                hist = stack([hist, self._above - hist], axis=1).reshape(-1, *hist.shape[1:])
             self._here = hist
         return self._here.reshape(1, *self._here.shape)
+
+    def descend(self, choice: Choice, *, last: bool = False) -> None:
+        """Go down one level by secret choices among all attributes. See `Frontier.descend`."""
+        del last
+        nodes = np.arange(self.n_nodes)
+        every = [list(range(len(self.owners)))] * nodes.size
+        assert isinstance(choice, Secret)
+        self.descend_among(nodes, choice[0], every)
+
+    @abstractmethod
+    def go_down(self, split: NodeSplits, *, last: bool = False) -> None:
+        """Go down one level by public splits of some nodes; the others are leaves.
+
+        Reveals: nothing.
+        """
+
+    @abstractmethod
+    def descend_among(
+        self, nodes: NDArray[np.int64], choice: Secret, attributes: Sequence[Sequence[int]]
+    ) -> None:
+        """Go down by secret one-hot choices (s, C) of some nodes; the others are leaves.
+
+        The choice of a node is among public `attributes`.
+
+        Reveals: nothing.
+        """
+
+    @abstractmethod
+    def _counted(self, nodes: NDArray[np.int64]) -> Secret:
+        """Return sums (nodes, k, B) of some nodes."""
+
+    def _keep_above(self, nodes: NDArray[np.int64]) -> None:
+        """Keep the histograms of the nodes that were split."""
+        self._above = None if self._here is None else self._here[nodes]
+        self._here = None
+
+
+class PeerColumns(PeerRows):
+    """Rows as masks, attributes as punctured seeds.
+
+    Per level: one message for the histograms of left children and of nodes without a sibling (the
+    others are the parent's less those), then a bit product for every node, record and column.
+    """
+
+    def __init__(self, layout: Layout, columns: Secret, seeds: PuncturedBins) -> None:
+        super().__init__(layout, columns, seeds.owners)
+        self._seeds = seeds
+        self._masks = columns.reshape(1, *columns.shape)
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes of this level."""
+        return int(self._masks.shape[0])
 
     def cost_histogram(self, nodes: int, k: int, *, siblings: bool) -> Cost:
         """State the cost of `histogram` of so many nodes; `siblings`: below a histogram."""
         return self._seeds.cost_sums((nodes // 2 if siblings else nodes) * k, self.ring)
 
     def go_down(self, split: NodeSplits, *, last: bool = False) -> None:
-        """Go down one level by public splits of some nodes; the others are leaves.
+        """Go down by public splits. See `PeerRows.go_down`.
 
         Each owner knows which of the rows its splits send left: their bits multiply the masks.
 
-        Reveals: nothing. Cost: `cost_go_down`.
+        Cost: `cost_go_down`.
         """
         del last
         here = self.engine.core.shares((split.nodes.size, self.n_rows), np.uint8, zero=True)
-        owners = np.array([self._seeds.owners[f] for f in split.feature])
+        owners = np.array([self.owners[f] for f in split.feature])
         # Rows of one owner's nodes lie together, so that all owners multiply at once.
         order = np.argsort(owners, kind="stable")
         for place, node in enumerate(order):
             at = self.engine.core.at(int(owners[node]))
             if at is not None:
                 bins = self._seeds.bins(int(split.feature[node]))
-                threshold = split.kind[node] == SplitKind.THRESHOLD
-                here[at, place] = bins <= split.cut[node] if threshold else bins == split.cut[node]
+                here[at, place] = goes_left(bins, split, int(node))
         ends = np.searchsorted(owners[order], np.arange(self.engine.n_parties + 1)) * self.n_rows
         stage = {
             int(owner): slice(int(ends[owner]), int(ends[owner + 1])) for owner in np.unique(owners)
@@ -110,23 +157,15 @@ class PeerColumns(OpenFrontier):
         n = len(owners) * self.n_rows
         return cost_times_bits(self.engine.n_parties, n, k, self.ring, [stage])
 
-    def descend(self, choice: Choice, *, last: bool = False) -> None:
-        """Go down one level by secret choices among all attributes. See `Frontier.descend`."""
-        del last
-        nodes = np.arange(self.n_nodes)
-        every = [list(range(len(self._seeds.owners)))] * nodes.size
-        assert isinstance(choice, Secret)
-        self.descend_among(nodes, choice[0], every)
-
     def descend_among(
         self, nodes: NDArray[np.int64], choice: Secret, attributes: Sequence[Sequence[int]]
     ) -> None:
-        """Go down by secret one-hot choices (s, C) of some nodes; the others are leaves.
+        """Go down by secret choices. See `PeerRows.descend_among`.
 
-        The choice of a node is among public `attributes`. Whether a row goes left is looked up by
-        each of their owners in a table of secret bits, and stays shared; then as in `go_down`.
+        Whether a row goes left is looked up by each owner in a table of secret bits, and stays
+        shared; then as in `go_down`.
 
-        Reveals: nothing. Cost: `cost_descend_among`.
+        Cost: `cost_descend_among`.
         """
         tables = left_tables(choice, self.layout, attributes)
         bits = route_bits(self._seeds, tables, attributes)
@@ -155,11 +194,20 @@ class PeerColumns(OpenFrontier):
         turned = np.ascontiguousarray(np.swapaxes(left.reshape(-1, s, n, k), 2, 3))
         inside = parents.like(turned)
         self._masks = stack([inside, parents - inside], axis=1).reshape(2 * s, k, n)
-        self._above = None if self._here is None else self._here[nodes]
-        self._here = None
+        self._keep_above(nodes)
 
-    def _sums(self, x: Secret) -> Secret:
-        return x.like(self._seeds.sums(np.ascontiguousarray(x.data), self.ring))
+    def _counted(self, nodes: NDArray[np.int64]) -> Secret:
+        masks = self._masks[nodes]
+        s, k, n = masks.shape
+        flat = np.ascontiguousarray(masks.data.reshape(-1, s * k, n))
+        return masks.like(self._seeds.sums(flat, self.ring)).reshape(s, k, -1)
+
+
+def goes_left(bins: NDArray[np.int64], split: NodeSplits, node: int) -> NDArray[np.bool_]:
+    """Return which bins the public split of a node sends left."""
+    cut, threshold = split.cut[node], split.kind[node] == SplitKind.THRESHOLD
+    left: NDArray[np.bool_] = bins <= cut if threshold else bins == cut
+    return left
 
 
 def transfers(engine: AdditiveEngine) -> Transfers:

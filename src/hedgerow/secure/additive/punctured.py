@@ -82,7 +82,11 @@ class PuncturedBins:
                 fix="merge bins of that attribute",
             )
         self.offsets = np.concatenate([[0], np.cumsum(self.n_bins)]).astype(np.int64)
-        self._bins = {j: self._checked(j, bins) for j in range(len(owners)) if self._is_here(j)}
+        self._bins = {
+            j: check_bins(j, bins.get(j), n, most)
+            for j, most in enumerate(self.n_bins)
+            if self._is_here(j)
+        }
         self._sent: dict[tuple[Pair, int], SenderTrees] = {}
         self._received: dict[tuple[Pair, int], ReceiverTrees] = {}
         self._seeds: dict[tuple[Pair, int], Words] = {}
@@ -370,20 +374,25 @@ class PuncturedBins:
     def _is_here(self, attribute: int) -> bool:
         return self._core.at(self.owners[attribute]) is not None
 
-    def _checked(self, attribute: int, bins: Mapping[int, Array]) -> NDArray[np.int64]:
-        most, found = self.n_bins[attribute], np.asarray(bins.get(attribute))
-        if found.shape != (self.n,) or found.dtype.kind not in "iu":
-            raise Code.WRONG_SHAPE.error(
-                expected=f"bins of {self.n:,} records of attribute {attribute} at its owner",
-                found=f"shape {found.shape} of {found.dtype.name}",
-            )
-        values = found.astype(np.int64)
-        if self.n and (values.min() < 0 or values.max() >= most):
-            raise Code.BAD_PARAMETER.error(
-                expected=f"bins from 0 to {most - 1} in attribute {attribute}",
-                found=f"bins from {values.min()} to {values.max()}",
-            )
-        return values
+
+def check_bins(attribute: int, bins: Array | None, n: int, most: int) -> NDArray[np.int64]:
+    """Return the bins of n records of an attribute, of which there are `most`.
+
+    H108 if there are not so many, H501 for one that there is not.
+    """
+    found = np.asarray(bins)
+    if found.shape != (n,) or found.dtype.kind not in "iu":
+        raise Code.WRONG_SHAPE.error(
+            expected=f"bins of {n:,} records of attribute {attribute} at its owner",
+            found=f"shape {found.shape} of {found.dtype.name}",
+        )
+    values = found.astype(np.int64)
+    if n and (values.min() < 0 or values.max() >= most):
+        raise Code.BAD_PARAMETER.error(
+            expected=f"bins from 0 to {most - 1} in attribute {attribute}",
+            found=f"bins from {values.min()} to {values.max()}",
+        )
+    return values
 
 
 def _content(parcel: Parcel) -> Array:
