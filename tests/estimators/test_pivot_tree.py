@@ -113,6 +113,8 @@ def test_tables_that_make_no_tree(tables: Any, ys: Any, code: Code) -> None:
         {"min_samples_split": 1},
         {"random_state": -1},
         {"max_bins": 300},
+        {"linear": "paillier"},
+        {"insecure_dealer": True},
     ],
 )
 def test_parameters_that_are_refused(parameters: dict[str, Any]) -> None:

@@ -46,6 +46,8 @@ class PivotTree(AccountedEstimator):
     min_samples_leaf: int = 1
     min_impurity_decrease: float = 0.0
     hide: str = "nothing"
+    linear: str = "transfers"
+    insecure_dealer: bool = False
     engine: str = "simulate"
     domain: Domain | None = None
     max_bins: int = 8
@@ -152,6 +154,8 @@ class PivotTree(AccountedEstimator):
                 "random_state makes masks repeatable: the ledger records this model as not private",
             )
             ledger.mark_not_private("masks were seeded")
+        if plan.linear != "transfers":
+            ledger.mark_not_private("peer 0 drew the key of all", ["peer 0"])
         plan.charge(ledger)
 
     def _answers(self, X: Any) -> NDArray[np.int64]:
@@ -257,6 +261,11 @@ class PivotTreeClassifier(TableClassifier, PivotTree):
         What stays secret of the tree. "nothing": the basic protocol, in which all peers see the
         tree. "thresholds": the enhanced one, in which cuts and leaves stay shared. "features": the
         attributes too, "peers": even whose they are.
+    linear : {"transfers", "paillier", "paillier unpacked"}, default="transfers"
+        How histograms are made: by oblivious transfer, or as published under threshold Paillier,
+        which is slower and needs `insecure_dealer` and the extra ``paillier``.
+    insecure_dealer : bool, default=False
+        Whether peer 0 may draw the key of Paillier, with which it can decrypt everything.
     engine : {"simulate", "processes"}, default="simulate"
         Where peers are while the tree grows: in this process, or each in one of its own, over TLS.
     domain : Domain or None, default=None

@@ -26,7 +26,7 @@ from hedgerow.protocols.hidden.id3 import (
     node_totals,
 )
 from hedgerow.protocols.hidden.plan import LEAF, split_name
-from hedgerow.protocols.pivot.columns import PeerColumns
+from hedgerow.protocols.pivot.columns import PeerRows
 from hedgerow.protocols.pivot.plan import PivotPlan, leaf_name
 from hedgerow.protocols.pivot.shape import Shape
 from hedgerow.secure.argmax import argmax, cost_argmax, max_and_place
@@ -83,7 +83,7 @@ class PeerTree:
 
 
 def grow_tree(
-    rows: PeerColumns,
+    rows: PeerRows,
     plan: PivotPlan,
     progress: Progress = no_progress,
     keep: Checkpoints = NOTHING_KEPT,
@@ -206,7 +206,7 @@ def cost_choose(engine: Engine, plan: PivotPlan, nodes: int) -> Cost:
     return total + engine.cost("mul", shape=(nodes,), ring=ring)
 
 
-def _prepare(rows: PeerColumns, plan: PivotPlan) -> None:
+def _prepare(rows: PeerRows, plan: PivotPlan) -> None:
     """Make ahead, all at once, what the choice of a level uses up."""
     rows.engine.prepare(cost_choose(rows.engine, plan, rows.n_nodes))
 
@@ -236,7 +236,7 @@ def _needed(totals: Secret, records: Secret, plan: PivotPlan, ring: Ring) -> Sec
 
 
 def _children(
-    rows: PeerColumns,
+    rows: PeerRows,
     split: NDArray[np.int64],
     choice: Secret,
     group: NDArray[np.int64],
@@ -266,7 +266,7 @@ def _opened_choice(
 
 
 def _go_down(
-    rows: PeerColumns,
+    rows: PeerRows,
     plan: PivotPlan,
     split: NDArray[np.int64],
     choice: Secret,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field, Strict
+from pydantic import Field, Strict, model_validator
 
 from hedgerow.errors import Code
 from hedgerow.protocols.contract import AtLeastOne, AtLeastTwo, Options, Size
-from hedgerow.protocols.pivot.plan import Hide, PivotPlan
+from hedgerow.protocols.pivot.plan import Hide, Linear, PivotPlan
 from hedgerow.tables import Domain, Target
 
 
@@ -29,6 +29,26 @@ class PivotOptions(Options):
         description="What stays secret of the tree: nothing (the basic protocol), thresholds and "
         "leaves (the enhanced one), the attribute of each split too, or even the peer that has it.",
     )
+
+    linear: Linear = Field(
+        "transfers",
+        description="How histograms are made: by oblivious transfer, or as published, under "
+        "threshold Paillier, packed or one number in each ciphertext.",
+    )
+    insecure_dealer: Annotated[bool, Strict()] = Field(
+        False,
+        description="Let peer 0 draw the key of Paillier: it can then decrypt everything alone.",
+    )
+
+    @model_validator(mode="after")
+    def _has_a_key(self) -> Self:
+        if (self.linear != "transfers") != self.insecure_dealer:
+            raise Code.BAD_PARAMETER.error(
+                expected="insecure_dealer=True with linear='paillier', and only there",
+                found=f"linear={self.linear!r}, insecure_dealer={self.insecure_dealer}",
+                fix="leave both out: transfers need no key and no dealer",
+            )
+        return self
 
     def plan(
         self,
@@ -57,6 +77,7 @@ class PivotOptions(Options):
             least_leaf=self.min_samples_leaf,
             least_decrease=self.min_impurity_decrease,
             hide=self.hide,
+            linear=self.linear,
         )
 
     def size(self, target: Target | None) -> Size:

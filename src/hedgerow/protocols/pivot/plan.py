@@ -42,6 +42,7 @@ from hedgerow.tables import Domain
 from hedgerow.trees.growing.criteria import Public, criterion_named
 
 Hide = Literal["nothing", "thresholds", "features", "peers"]
+Linear = Literal["transfers", "paillier", "paillier unpacked"]
 _SCORE_BITS = 58
 """Bits of a score; what the capacity leaves is the grid on which gains are compared."""
 _FINEST = 30
@@ -66,6 +67,7 @@ class PivotPlan:
     least_leaf: int = 1
     least_decrease: float = 0.0
     hide: Hide = "nothing"
+    linear: Linear = "transfers"
 
     audience: ClassVar[str] = EVERYONE
 

@@ -17,19 +17,22 @@ from hedgerow.errors import Code
 from hedgerow.net.meter import Reading
 from hedgerow.privacy import Leakage
 from hedgerow.protocols.contract import Context
-from hedgerow.protocols.pivot.columns import PeerColumns, transfers
+from hedgerow.protocols.pivot.columns import PeerColumns, PeerRows, transfers
 from hedgerow.protocols.pivot.growth import PeerTree, grow_tree
+from hedgerow.protocols.pivot.paillier import PaillierColumns
 from hedgerow.protocols.pivot.plan import PivotPlan
 from hedgerow.protocols.pivot.predict import answer, answers_opening
 from hedgerow.secure.additive import AdditiveEngine
+from hedgerow.secure.additive.ciphertexts import DEAL, JointKey
 from hedgerow.secure.additive.punctured import PLANT, PuncturedBins
 from hedgerow.secure.additive.transfers import PREPROCESSING, SETUP
+from hedgerow.secure.secret import Secret
 from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.tree import Tree
 
 Array = NDArray[Any]
 SESSION = "pivot"
-OFFLINE = (SETUP, PREPROCESSING, PLANT)
+OFFLINE = (SETUP, PREPROCESSING, PLANT, DEAL)
 """Steps that need no target, and could be done ahead."""
 
 
@@ -81,12 +84,32 @@ def peer(context: Context) -> PeerPart:
         shape = (plan.n_columns, table.n)
         known = table.columns(plan) if _is_here(context, plan.target_at) else None
         columns = engine.input(known, plan.target_at, shape, plan.ring)
-        seeds = PuncturedBins(
-            transfers(engine), plan.owners, plan.domain.n_bins.tolist(), table.bins, table.n
+        tree = grow_tree(
+            _rows(engine, plan, columns, table),
+            plan,
+            lambda done: context.progress({"level": done}),
+            context.stages,
         )
-        rows = PeerColumns(plan.layout, columns, seeds)
-        tree = grow_tree(rows, plan, lambda done: context.progress({"level": done}), context.stages)
     return PeerPart(tree, leakage, context.network.meter.since(before))
+
+
+def _rows(engine: AdditiveEngine, plan: PivotPlan, columns: Secret, table: PeerTable) -> PeerRows:
+    """Return the rows at the root: attributes as seeds, or masks as ciphertexts."""
+    if plan.linear != "transfers":
+        key = JointKey.insecure_dealt(engine.core)
+        return PaillierColumns(
+            plan.layout,
+            columns,
+            plan.owners,
+            table.bins,
+            key,
+            packed=plan.linear == "paillier",
+            secret_choices=plan.hide != "nothing",
+        )
+    seeds = PuncturedBins(
+        transfers(engine), plan.owners, plan.domain.n_bins.tolist(), table.bins, table.n
+    )
+    return PeerColumns(plan.layout, columns, seeds)
 
 
 @dataclass(frozen=True)
