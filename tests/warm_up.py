@@ -21,6 +21,8 @@ from hedgerow import (
     ID3Classifier,
     MedianForestClassifier,
     MedianForestRegressor,
+    PivotTreeClassifier,
+    PivotTreeRegressor,
     TopDownTreeClassifier,
     VerticalID3Classifier,
 )
@@ -55,6 +57,9 @@ def trees() -> None:
         DPTreeClassifier(10.0, public, criterion=criterion).fit(X, Y).predict(X)
     for method in METHODS:
         TopDownTreeClassifier(10.0, public, method=method, max_depth=2).fit(X, Y).predict(X)
+    for hide in ("nothing", "thresholds"):
+        PivotTreeClassifier(n_peers=2, max_depth=2, hide=hide).fit(X, Y).predict(X[:2])
+        PivotTreeRegressor(n_peers=2, max_depth=2, hide=hide).fit(X, Z).predict(X[:2])
 
 
 def sums() -> None:
