@@ -15,7 +15,7 @@ from hedgerow.protocols.pivot.plan import PivotPlan
 from hedgerow.protocols.pivot.programs import opened_tree
 from hedgerow.tables import Encoded
 from hedgerow.trees.tree import Tree
-from tests.protocols.pivot.peer_tables import encoded, grown, plan_for
+from tests.protocols.pivot.peer_tables import encoded, grown, in_the_clear, plan_for
 
 DRAWS = 300
 
@@ -90,8 +90,8 @@ def test_labels_of_the_one_that_has_them(hide: str) -> None:
 @pytest.mark.parametrize("hide", ["nothing", "thresholds"])
 def test_values_of_a_peer(hide: str) -> None:
     # The tree's root is an attribute of the victim.
-    rows, plan, tree = setting("nothing", [0, 0, 0, 0, 0, 0], target_at=1)
-    truth = opened_tree(plan, tree)
+    rows = encoded("cancer", columns=6)
+    truth = in_the_clear(rows, plan_for(rows, 3, max_depth=2))
     owners = [2 if j == truth.feature[0] else 0 for j in range(6)]
     rows, plan, tree = setting(hide, owners, target_at=1)
     found, actual = sides_by_collusion(rows, plan, tree, 2, truth)
