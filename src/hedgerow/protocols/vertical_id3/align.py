@@ -6,11 +6,12 @@
    that they reach the owner in the order in which it sent its elements.
 
 Nothing is ever decrypted: whatever the meeting site marks, no site learns an id that it does not
-have; see `align` for what is left.
+have; see `RingAlignment` for what is left.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -21,15 +22,24 @@ from hedgerow.crypto.commutative import Elements
 from hedgerow.errors import Code
 from hedgerow.protocols.vertical_id3.cardinality import RingCardinality, subsets_name
 from hedgerow.protocols.vertical_id3.leakage import COMMON, MARKS
-from hedgerow.protocols.vertical_id3.messages import ALIGN, RECORDS, Common, bad_message
-from hedgerow.protocols.vertical_id3.site import Site
+from hedgerow.protocols.vertical_id3.messages import (
+    ALIGN,
+    RECORDS,
+    BringSet,
+    Common,
+    Message,
+    PassSet,
+    bad_message,
+)
 from hedgerow.protocols.vertical_id3.tasks import Send, Task, Wait
 
 Marks = NDArray[np.bool_]
+Learn = Callable[[str, tuple[int, ...]], None]
+"""Told what is learned before it is used; raises what is not declared."""
 
 
-def align(site: Site, ring: RingCardinality) -> Task[None]:
-    """Leave out the records that not all sites have; run at every site. H111 if none is left.
+class RingAlignment:
+    """Finds, at one of `n_sites`, which of its records all of them have; `starter` begins.
 
     A site that begins and does not keep to its word can mark other elements than the common ones,
     as many in each set: other records are left out then, and no id is seen. With more than two
@@ -41,61 +51,122 @@ def align(site: Site, ring: RingCardinality) -> Task[None]:
     Cost: with n_j records at site j and k sites, k sum n_j encryptions; one bit of marks for every
     element on its way back.
     """
-    sites = tuple(range(site.job.n_sites))
-    if site.index == site.job.starter:
-        own = [np.arange(site.table.n_records)]
-        sets, _ = yield from ring.gather(ALIGN, RECORDS, sites, own)
-        site.learn(subsets_name((1,) * len(sites)), (2,) * len(sites))
-        words = [_words(groups[0]) for groups in sets]
-        common = reduce(np.intersect1d, words)
-        if not common.size:
-            raise Code.IDS_DO_NOT_ALIGN.error(
-                expected="ids in common at all sites",
-                found="no id that all of them have",
-                fix="check that all sites mean the same ids, spell them alike, and give them one "
-                "type: the number 7 and the text '7' differ",
+
+    def __init__(self, ring: RingCardinality, n_sites: int, starter: int, learn: Learn) -> None:
+        self.ring, self.n_sites, self.starter = ring, n_sites, starter
+        self._learn = learn
+        self._n_common: int | None = None
+        self._sets_left = n_sites
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the marks of all sets have come by: nothing is waited for any more."""
+        return not self._sets_left
+
+    def find(self) -> Task[NDArray[np.intp]]:
+        """Return the records that all sites have, by their places; run at every site.
+
+        H111 if there are none.
+        """
+        ring, sites, n_records = self.ring, tuple(range(self.n_sites)), len(self.ring.elements)
+        if ring.index == self.starter:
+            sets, _ = yield from ring.gather(ALIGN, RECORDS, sites, [np.arange(n_records)])
+            self._learn(subsets_name((1,) * len(sites)), (2,) * len(sites))
+            words = [_words(groups[0]) for groups in sets]
+            common = reduce(np.intersect1d, words)
+            if not common.size:
+                raise Code.IDS_DO_NOT_ALIGN.error(
+                    expected="ids in common at all sites",
+                    found="no id that all of them have",
+                    fix="check that all sites mean the same ids, spell them alike, and give them "
+                    "one type: the number 7 and the text '7' differ",
+                )
+            for owner, theirs in zip(sites, words, strict=True):
+                yield Send(sites[owner - 1], _marks_message(owner, np.isin(theirs, common)))
+        ((sender, message),) = yield Wait(ALIGN, Common)
+        self._learn(COMMON, (n_records,))
+        return np.flatnonzero(self._unshuffle(sender, message))
+
+    def pass_marks(self, sender: int, message: Common) -> Task[None]:
+        """Undo this site's shuffle of another site's set, and pass the marks back."""
+        if sender != self.ring.index:
+            self._learn(MARKS, ())
+        marks = self._unshuffle(sender, message)
+        to = (self.ring.index - 1) % self.n_sites
+        yield Send(to, _marks_message(message.owner, marks))
+
+    def handle(self, sender: int, message: Message) -> Task[None] | None:
+        """Return the task that a message begins where nothing but aligning is under way; H752."""
+        self.check(sender, message)
+        if message.call != ALIGN or not is_aligning(message):
+            raise bad_message(f"site {sender}", f"{type(message).__name__} while records align")
+        if isinstance(message, Common) and message.owner != self.ring.index:
+            return self.pass_marks(sender, message)
+        return self.ring.handle(sender, message)
+
+    def check(self, sender: int, message: Message) -> None:
+        """Refuse to align the records of some sites alone, which would tell whose they are; H752.
+
+        Those of all of them, and at the site that begins, are no such thing.
+        """
+        everybody = tuple(range(self.n_sites)), self.starter
+        if (
+            isinstance(message, BringSet | PassSet)
+            and message.purpose == RECORDS
+            and (message.ring, message.counter) != everybody
+        ):
+            kind = type(message).__name__
+            raise bad_message(
+                f"site {sender}", f"{kind} to align records of the sites {message.ring}"
             )
-        for owner, theirs in zip(sites, words, strict=True):
-            yield Send(sites[owner - 1], _marks_message(owner, np.isin(theirs, common)))
-    ((sender, message),) = yield Wait(ALIGN, Common)
-    site.learn(COMMON, (site.table.n_records,))
-    rows = np.flatnonzero(_unshuffle(site, ring, sender, message))
-    site.keep(rows)
-    ring.elements = ring.elements[rows]
+
+    def _unshuffle(self, sender: int, message: Common) -> Marks:
+        """Return marks in the order in which the elements came here.
+
+        H752 for marks of no set that went this way, H754 for another number than in the sets
+        before.
+        """
+        name, owner, k, here = f"site {sender}", message.owner, self.n_sites, self.ring.index
+        order = self.ring.order(ALIGN, owner)
+        # The last site on the way of a set hears from where the sets meet, the others from the
+        # next.
+        last = here == (owner - 1) % k
+        if order is None or sender != (self.starter if last else (here + 1) % k):
+            raise bad_message(name, f"marks of a set of site {owner}, out of turn")
+        bits = np.unpackbits(np.frombuffer(message.marks, dtype=np.uint8))
+        if len(bits) != -(-len(order) // 8) * 8 or bits[len(order) :].any():
+            raise bad_message(
+                name, f"{len(message.marks)} bytes of marks for {len(order):,} elements"
+            )
+        marks = np.empty(len(order), dtype=np.bool_)
+        marks[order] = bits[: len(order)] != 0
+        n = int(marks.sum())
+        if not n or self._n_common not in (None, n):
+            raise Code.SITE_CONTRADICTS.error(
+                expected="as many common records in every set, and at least one",
+                found=f"{n:,} of site {owner}, {self._n_common or 0:,} of a set before",
+            )
+        self._n_common = n
+        self._sets_left -= 1
+        return marks
 
 
-def pass_marks(site: Site, ring: RingCardinality, sender: int, message: Common) -> Task[None]:
-    """Undo this site's shuffle of another site's set, and pass the marks back."""
-    if sender != site.index:
-        site.learn(MARKS, ())
-    marks = _unshuffle(site, ring, sender, message)
-    yield Send((site.index - 1) % site.job.n_sites, _marks_message(message.owner, marks))
+def is_aligning(message: Message) -> bool:
+    """Whether a message is about which records all sites have."""
+    if isinstance(message, BringSet | PassSet):
+        return message.purpose == RECORDS
+    return isinstance(message, Common)
 
 
-def _unshuffle(site: Site, ring: RingCardinality, sender: int, message: Common) -> Marks:
-    """Return marks in the order in which the elements came here.
-
-    H752 for marks of no set that went this way, H754 for another number than in the sets before.
-    """
-    name, owner, k = f"site {sender}", message.owner, site.job.n_sites
-    order = ring.order(ALIGN, owner)
-    # The last site on the way of a set hears from where the sets meet, the others from the next.
-    last = site.index == (owner - 1) % k
-    if order is None or sender != (site.job.starter if last else (site.index + 1) % k):
-        raise bad_message(name, f"marks of a set of site {owner}, out of turn")
-    bits = np.unpackbits(np.frombuffer(message.marks, dtype=np.uint8))
-    if len(bits) != -(-len(order) // 8) * 8 or bits[len(order) :].any():
-        raise bad_message(name, f"{len(message.marks)} bytes of marks for {len(order):,} elements")
-    marks = np.empty(len(order), dtype=np.bool_)
-    marks[order] = bits[: len(order)] != 0
-    n = int(marks.sum())
-    if not n or site.n_common not in (None, n):
-        raise Code.SITE_CONTRADICTS.error(
-            expected="as many common records in every set, and at least one",
-            found=f"{n:,} of site {owner}, {site.n_common or 0:,} of a set before",
+def check_enough(common: int, least: int) -> None:
+    """Refuse, H111, fewer common records than a job wants."""
+    if common < least:
+        raise Code.IDS_DO_NOT_ALIGN.error(
+            expected=f"{least:,} records that all sites have, as the job wants",
+            found=f"{common:,}",
+            fix="check that all sites mean the same ids, spell them alike, and give them one "
+            "type: numbers or text",
         )
-    site.n_common = n
-    return marks
 
 
 def _marks_message(owner: int, marks: Marks) -> Common:

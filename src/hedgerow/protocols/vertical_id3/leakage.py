@@ -110,24 +110,37 @@ def setup_openings(job: SiteJob, site: int, *, secret: bool) -> list[Opening]:
     `records` is how many it brings. On shares with noise all this depends on nothing but ids and
     their number.
     """
-    k = job.n_sites
+    k, who = job.n_sites, f"site {site}"
     found = [site_opening(site, ANNOUNCED, (), SETUP, k)]
     if job.align:
-        found += [
-            site_opening(site, ASKED, (), SETUP, 1),
-            site_opening(site, sizes_name(1), (1,), _LEMMA_2, k),
-            site_opening(site, COMMON, ("records",), _MEMBERS, 1),
-            Opening(
-                MARKS,
-                f"site {site}",
-                (),
-                independent="as many as this site's own, in an order that others have drawn",
-                times=k - 1,
-            ),
-        ]
-        if site == job.starter:
-            found.append(site_opening(site, subsets_name((1,) * k), (2,) * k, _LEMMA_2, 1))
+        found += ring_openings(k, who, starter=who if site == job.starter else None)
     return [free_of_values(job, one) for one in found] if secret else found
+
+
+def ring_openings(k: int, audience: str, *, starter: str | None) -> list[Opening]:
+    """Declare what each of an audience learns when k of them align `records` in a ring.
+
+    `starter` is the one that begins, where the audience has it.
+    """
+
+    def learned(name: str, shape: Shape, reason: str, times: int, to: str = audience) -> Opening:
+        return Opening(name, to, shape, derived=(reason,), times=times)
+
+    found = [
+        learned(ASKED, (), SETUP, 1),
+        learned(sizes_name(1), (1,), _LEMMA_2, k),
+        learned(COMMON, ("records",), _MEMBERS, 1),
+        Opening(
+            MARKS,
+            audience,
+            (),
+            independent="as many as this site's own, in an order that others have drawn",
+            times=k - 1,
+        ),
+    ]
+    if starter is not None:
+        found.append(learned(subsets_name((1,) * k), (2,) * k, _LEMMA_2, 1, starter))
+    return found
 
 
 def free_of_values(job: SiteJob, opening: Opening) -> Opening:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
-from hedgerow.protocols.vertical_id3.align import align, pass_marks
+from hedgerow.protocols.vertical_id3.align import RingAlignment, check_enough, is_aligning
 from hedgerow.protocols.vertical_id3.cardinality import RingCardinality
 from hedgerow.protocols.vertical_id3.classify import classify_instances, pass_on
 from hedgerow.protocols.vertical_id3.job import SiteJob
@@ -23,7 +23,6 @@ from hedgerow.protocols.vertical_id3.messages import (
     ALIGN,
     ANNOUNCE,
     READY,
-    RECORDS,
     Announce,
     Answers,
     AnswersKept,
@@ -36,7 +35,6 @@ from hedgerow.protocols.vertical_id3.messages import (
     Half,
     Message,
     NodeCall,
-    PassSet,
     Ready,
     Split,
     Sum,
@@ -78,6 +76,7 @@ class SiteProgram:
             meter=site.meter,
             entropy=site.entropy,
         )
+        self._alignment = RingAlignment(self._ring, job.n_sites, job.starter, site.learn)
         self._secret = SecretCardinality(site) if job.secret else None
         site.cardinality = self._secret or self._ring
         site.gains = self._secret or OpenGains(site)
@@ -121,8 +120,10 @@ class SiteProgram:
         """Align, announce, and, at the site that begins, grow the tree."""
         site, job, k = self.site, self.site.job, self.site.job.n_sites
         if job.align:
-            yield from align(site, self._ring)
-        self._check_records()
+            rows = yield from self._alignment.find()
+            site.keep(rows)
+            self._ring.elements = self._ring.elements[rows]
+        check_enough(site.table.n_records, self._least)
         own = site.table.announced(job, site.index)
         for other in range(k):
             if other != site.index:
@@ -146,16 +147,6 @@ class SiteProgram:
         site.root, site.finished = grown.token, True
         site.end_growth()
 
-    def _check_records(self) -> None:
-        common = self.site.table.n_records
-        if common < self._least:
-            raise Code.IDS_DO_NOT_ALIGN.error(
-                expected=f"{self._least:,} records that all sites have, as the job wants",
-                found=f"{common:,}",
-                fix="check that all sites mean the same ids, spell them alike, and give them one "
-                "type: numbers or text",
-            )
-
     def _prepare(self) -> None:
         """Declare and charge what growing reveals, now that all sizes are known."""
         site, job = self.site, self.site.job
@@ -171,6 +162,7 @@ class SiteProgram:
 
     def _handle(self, sender: int, message: Message) -> Task[None] | None:
         site, ring = self.site, self._ring
+        self._alignment.check(sender, message)
         _check_time(site.job, sender, message, begun=bool(site.announced), grown=site.grown)
         match message:
             case Answers() | AnswersKept() if message.call not in site.open_questions:
@@ -178,7 +170,7 @@ class SiteProgram:
             case Ready() if site.index != site.job.starter or site.grown:
                 raise bad_message(f"site {sender}", "Ready, which is not for this site")
             case Common() if message.owner != site.index:
-                return pass_marks(site, ring, sender, message)
+                return self._alignment.pass_marks(sender, message)
             case Sum():
                 return add_flag(site, sender, message)
             case AskLeaf():
@@ -226,13 +218,7 @@ def _check_time(job: SiteJob, sender: int, message: Message, *, begun: bool, gro
     if (sender >= job.n_sites) != isinstance(message, Half):
         # Servers answer, and do nothing else.
         raise bad_message(f"party {sender}", f"{kind}, which is not for it to send")
-    aligning = isinstance(message, Common)
-    if isinstance(message, BringSet | PassSet):
-        aligning = message.purpose == RECORDS
-        # Some sites alone would tell which of their ids are there.
-        everybody = tuple(range(job.n_sites)), job.starter
-        if aligning and (message.ring, message.counter) != everybody:
-            raise bad_message(name, f"{kind} to align records of the sites {message.ring}")
+    aligning = is_aligning(message)
     named = getattr(message, "ring", ()) + getattr(message, "constrained", ())
     if any(site >= job.n_sites for site in named):
         raise bad_message(name, f"{kind} with a site that is not in this run")

@@ -197,7 +197,6 @@ class Site:
         self.meter = SiteMeter()
         self.leakages: list[Leakage] = []
         self.announced: dict[int, Announced] = {}
-        self.n_common: int | None = None
         self.constraints = Constraints(table.bins, table.n_values)
         self.noise: CountNoise | None = None
         self.nodes: dict[int, Node] = {}
