@@ -9,7 +9,7 @@ from pydantic import Field, Strict, model_validator
 
 from hedgerow.errors import Code
 from hedgerow.protocols.contract import AtLeastOne, AtLeastTwo, Options, Size
-from hedgerow.protocols.pivot.plan import Hide, Linear, PivotPlan
+from hedgerow.protocols.pivot.plan import Align, Hide, Linear, PivotPlan
 from hedgerow.tables import Domain, Target
 
 
@@ -58,6 +58,7 @@ class PivotOptions(Options):
         owners: Sequence[int] | None = None,
         n_peers: int | None = None,
         target_at: int = 0,
+        align: Align = "given",
     ) -> PivotPlan:
         """See `Options.plan`; `owners` has the peer of each attribute, one each by default."""
         slots = capacity or domain.capacity
@@ -78,6 +79,7 @@ class PivotOptions(Options):
             least_decrease=self.min_impurity_decrease,
             hide=self.hide,
             linear=self.linear,
+            align=align,
         )
 
     def size(self, target: Target | None) -> Size:

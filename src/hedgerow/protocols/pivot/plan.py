@@ -34,6 +34,7 @@ from hedgerow.protocols.growers.units import FINE, Units, units_for
 from hedgerow.protocols.hidden.plan import LEAF, split_name
 from hedgerow.protocols.hidden.regression_plan import FRACTION
 from hedgerow.protocols.hidden.server_plan import LABELS, STRUCTURE, exact_release
+from hedgerow.protocols.vertical_id3.leakage import exact_releases, ring_openings
 from hedgerow.secure.additive import EVERYONE
 from hedgerow.secure.additive.core import FEWEST, MOST
 from hedgerow.secure.additive.punctured import MOST_BINS
@@ -43,6 +44,7 @@ from hedgerow.trees.growing.criteria import Public, criterion_named
 
 Hide = Literal["nothing", "thresholds", "features", "peers"]
 Linear = Literal["transfers", "paillier", "paillier unpacked"]
+Align = Literal["given", "ring"]
 _SCORE_BITS = 58
 """Bits of a score; what the capacity leaves is the grid on which gains are compared."""
 _FINEST = 30
@@ -54,7 +56,8 @@ class PivotPlan:
 
     Attribute j is at peer `owners[j]`, the target at `target_at`. The other numbers are those of
     `CARTClassifier`, under names of their own: rows that a node needs to be split, rows that each
-    child must have, decrease of impurity. H501 for what cannot be grown.
+    child must have, decrease of impurity. Rows are in one order already, or aligned in a ring, by
+    ids, before the tree grows. H501 for what cannot be grown.
     """
 
     domain: Domain
@@ -68,6 +71,7 @@ class PivotPlan:
     least_decrease: float = 0.0
     hide: Hide = "nothing"
     linear: Linear = "transfers"
+    align: Align = "given"
 
     audience: ClassVar[str] = EVERYONE
 
@@ -191,17 +195,18 @@ class PivotPlan:
 
     def releases(self) -> Sequence[Release]:
         """Return what a run charges: nothing of it has noise."""
-        reasons = []
+        reasons: list[str] = []
         for level in range(self.depth):
             reasons.append(leaf_reason(level))
             if self.hide != "peers":
                 reasons.append(split_reason(level))
         reasons += [LEAF_LABELS] if self.hide == "nothing" else [STRUCTURE, LABELS]
-        return [exact_release(reason, self.audience) for reason in reasons]
+        aligned = exact_releases(self.ring_openings())
+        return [*aligned, *(exact_release(reason, self.audience) for reason in reasons)]
 
     def openings(self, to: str = EVERYONE) -> list[Opening]:
         """Return what a run opens; arrays have room for as many nodes as a level can have."""
-        found = []
+        found = self.ring_openings()
         for level in range(self.depth):
             room = (self.layout.n_nodes(level),)
             found.append(Opening(leaf_name(level), to, room, release=leaf_reason(level)))
@@ -211,6 +216,17 @@ class PivotPlan:
             shape = (self.layout.n_nodes(self.depth), self.classes or 1)
             found.append(Opening(LEAF, to, shape, release=LEAF_LABELS))
         return found
+
+    @property
+    def starter(self) -> int:
+        """The peer at which sets of ids meet: the one that has the target."""
+        return self.target_at
+
+    def ring_openings(self) -> list[Opening]:
+        """Return what peers learn when they align their rows; `records` are those of a peer."""
+        if self.align == "given":
+            return []
+        return ring_openings(self.n_peers, self.audience, starter=f"peer {self.starter}")
 
     def charge(self, ledger: Ledger) -> None:
         """Charge all of `releases`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from hedgerow.errors import Code
 from hedgerow.net.meter import Reading
 from hedgerow.privacy import Leakage
 from hedgerow.protocols.contract import Context
+from hedgerow.protocols.pivot.aligning import align_rows
 from hedgerow.protocols.pivot.columns import PeerColumns, PeerRows, transfers
 from hedgerow.protocols.pivot.growth import PeerTree, grow_tree
 from hedgerow.protocols.pivot.paillier import PaillierColumns
@@ -41,13 +42,21 @@ class PeerTable:
     """Rows of one peer: the bins (n,) of its attributes, by their numbers, and the target.
 
     The target is class indices or numbers in units of the plan, where the peer has it. `present`
-    (n,) tells rows from empty slots; all are there by default.
+    (n,) tells rows from empty slots; all are there by default. `ids` (n,) are int64 or str, each of
+    them once, where rows are yet to be aligned.
     """
 
     bins: Mapping[int, Array] = field(repr=False)
     n: int
     target: Array | None = field(default=None, repr=False)
     present: Array | None = field(default=None, repr=False)
+    ids: Array | None = field(default=None, repr=False)
+
+    def rows(self, index: NDArray[np.intp]) -> PeerTable:
+        """Return some rows, in this order; no more is known of their ids."""
+        bins = {j: column[index] for j, column in self.bins.items()}
+        target = None if self.target is None else self.target[index]
+        return PeerTable(bins, len(index), target)
 
     def columns(self, plan: PivotPlan) -> Array | None:
         """Return what is summed up of the rows, (k, n), where the target is."""
@@ -69,17 +78,39 @@ class PeerPart:
     traffic: Reading = field(repr=False)
 
 
+class PeerTerms(Protocol):
+    """What `peer` takes from a job, beside its plan; where there is none, one row will do."""
+
+    @property
+    def least_records(self) -> int:
+        """Rows that all peers must have in common."""
+
+
 def peer(context: Context) -> PeerPart:
     """Grow a tree with the other peers; the table is a `PeerTable`. See `growth.grow_tree`.
 
     The ledger was charged with what the plan releases.
 
-    A simulator with all peers in one process has their tables as one, of all attributes.
+    Where rows are in one order already, a simulator with all peers in one process has their tables
+    as one, of all attributes.
     """
     plan, table = context.plan, context.table
-    _check(plan, table)
-    leakage = Leakage(plan.openings(), ledger=context.ledger, mark=context.stages.mark)
+    undrawn = {one.name for one in plan.ring_openings()}
+    leakage = Leakage(
+        plan.openings(),
+        ledger=context.ledger,
+        # What aligning shows follows from the ids: nothing of it is drawn.
+        mark=lambda name: None if name in undrawn else context.stages.mark(name),
+        records=table.n,
+    )
     before = context.network.meter.snapshot()
+    if plan.align == "ring":
+        assert table.ids is not None
+        terms: PeerTerms | None = context.job
+        least = 1 if terms is None else terms.least_records
+        rows = align_rows(context.network, plan, table.ids, leakage, context.stages, least)
+        table = table.rows(rows)
+    _check(plan, table)
     with _engine(context, leakage) as engine:
         shape = (plan.n_columns, table.n)
         known = table.columns(plan) if _is_here(context, plan.target_at) else None
@@ -169,8 +200,8 @@ def _is_here(context: Context, party: int) -> bool:
 
 
 def _check(plan: PivotPlan, table: PeerTable) -> None:
-    if table.n != plan.capacity:
-        raise Code.WRONG_SHAPE.error(
-            expected=f"{plan.capacity:,} rows, as many as the other peers have",
+    if table.n > plan.capacity:
+        raise Code.CAPACITY_EXCEEDED.error(
+            expected=f"at most {plan.capacity:,} rows, for which every number fits its ring",
             found=f"{table.n:,}",
         )

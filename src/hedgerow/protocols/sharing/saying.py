@@ -1,4 +1,4 @@
-"""What three servers say to each other, in the open: one short message of each to each other."""
+"""What members say to each other, in the open: one short message of each to each other."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ import numpy as np
 from hedgerow.net.network import Network, Route
 from hedgerow.secure.replicated.core import SERVERS
 
-_PAIRS = [(a, b) for a in range(SERVERS) for b in range(SERVERS) if a != b]
-
 
 @lru_cache
-def _plan(size: int) -> list[Route]:
-    return [Route(a, b, (size,), "uint8") for a, b in _PAIRS]
+def _plan(size: int, parties: int) -> list[Route]:
+    everybody = range(parties)
+    return [Route(a, b, (size,), "uint8") for a in everybody for b in everybody if a != b]
 
 
-def said_by_all(network: Network, step: str, mine: Mapping[int, bytes], about: str) -> list[bytes]:
-    """Return what each server says, in order, given what those here do; all of one length.
+def said_by_all(
+    network: Network, step: str, mine: Mapping[int, bytes], about: str, parties: int = SERVERS
+) -> list[bytes]:
+    """Return what each of the first `parties` says, in order, given what those here do.
 
-    `about` is what they must agree to speak about.
+    All of it has one length. `about` is what they must agree to speak about.
 
-    Cost: one round, the message to each of two servers.
+    Cost: one round, the message to each of the others.
     """
-    sent = {server: np.frombuffer(data, dtype=np.uint8) for server, data in mine.items()}
-    plan = _plan(len(next(iter(mine.values()))))
+    sent = {party: np.frombuffer(data, dtype=np.uint8) for party, data in mine.items()}
+    plan = _plan(len(next(iter(mine.values()))), parties)
     # What an engine before agreed on last is not to be compared here.
     network.agreed = about
-    outbox = {k: sent[a] for k, (a, _) in enumerate(_PAIRS) if a in sent}
+    outbox = {k: sent[route.source] for k, route in enumerate(plan) if route.source in sent}
     heard = network.exchange(step, plan, outbox)
-    said = {_PAIRS[k][0]: array.tobytes() for k, array in heard.items()} | dict(mine)
-    return [said[server] for server in range(SERVERS)]
+    said = {plan[k].source: array.tobytes() for k, array in heard.items()} | dict(mine)
+    return [said[party] for party in range(parties)]
