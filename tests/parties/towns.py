@@ -45,6 +45,7 @@ class Town:
         analysts: Sequence[str] = (),
         coordinator: str = "",
         sites: Sequence[str] = (),
+        peers: Sequence[str] = (),
         populations: dict[str, float] | None = None,
         rejoin: float = 90.0,
         step: float = 90.0,
@@ -58,6 +59,7 @@ class Town:
             analysts,
             coordinator=coordinator,
             sites=sites,
+            peers=peers,
             first_port=free_ports(),
         )
         found_consortium(root, "town", members, populations or {"patients": 10.0}, policy=policy)

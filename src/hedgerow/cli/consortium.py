@@ -53,7 +53,9 @@ def new(
     owners: Annotated[str, typer.Option(help="names of the owners of tables: x,y")] = "",
     servers: Annotated[
         str,
-        typer.Option(help="names of the three servers: a,b,c; none beside a coordinator or sites"),
+        typer.Option(
+            help="names of the three servers: a,b,c; none beside a coordinator, sites or peers"
+        ),
     ] = "",
     analysts: Annotated[str, typer.Option(help="names of those who may ask: z")] = "",
     coordinator: Annotated[
@@ -62,9 +64,12 @@ def new(
     sites: Annotated[
         str, typer.Option(help="names of sites that hold columns of the same records: u,v")
     ] = "",
+    peers: Annotated[
+        str, typer.Option(help="names of peers that hold columns, and need no servers: u,v,w")
+    ] = "",
     hosts: Annotated[
         str,
-        typer.Option(help="of servers, coordinator, sites: x,y:7610; without, this machine"),
+        typer.Option(help="of servers, coordinator, sites, peers: x,y:7610; without, this machine"),
     ] = "",
     listen: Annotated[
         str, typer.Option(help="where they take calls, if not at their hosts: 0.0.0.0")
@@ -100,6 +105,7 @@ def new(
         parse_names(analysts),
         coordinator=coordinator,
         sites=parse_names(sites),
+        peers=parse_names(peers),
         hosts=parse_names(hosts),
         first_port=first_port,
     )

@@ -26,9 +26,10 @@ from hedgerow.cli.printing import (
 if TYPE_CHECKING:
     from hedgerow.parties.roles.server_reports import ModelClient, Shown
 
-_IN_PIECES = "  lies in pieces at its sites, which ask each other"
+_LIES_IN_PIECES = "  lies in pieces with those who hold columns, who ask each other"
 app = typer.Typer(
-    help="Look at the models that servers, sites or a coordinator keep.", no_args_is_help=True
+    help="Look at the models that servers, sites, peers or a coordinator keep.",
+    no_args_is_help=True,
 )
 
 
@@ -100,13 +101,15 @@ def _client(folder: Path) -> ModelClient:
 
 
 def _print(shown: Shown) -> None:
+    from hedgerow.protocols.registry import IN_PIECES
+
     report = shown.report
 
     print_line(f"{report.model}: protocol {report.protocol}, of run {report.run}")
     print_line(f"  job: {report.job}")
     print_line(f"  data of: {', '.join(report.populations) or '-'}")
     asked = f"  may be asked by: {', '.join(report.analysts)}" if report.analysts else PUBLISHED
-    print_line(_IN_PIECES if report.protocol == "vertical-id3" else asked)
+    print_line(_LIES_IN_PIECES if report.protocol in IN_PIECES else asked)
     if shown.cost is not None:
         cost = shown.cost
         print_line(

@@ -1,4 +1,4 @@
-"""``hedgerow query``: ask a model, as an analyst; or a tree in pieces, as one of its sites."""
+"""``hedgerow query``: ask a model, as an analyst; or a tree in pieces, as who has some of it."""
 
 from __future__ import annotations
 
@@ -43,11 +43,13 @@ def query(
     *,
     id: Annotated[
         list[str] | None,
-        typer.Option("--id", help="at a site: id of an instance; may be given several times"),
+        typer.Option("--id", help="at a site or peer: id of an instance; may be repeated"),
     ] = None,
     ids: Annotated[
         str | None,
-        typer.Option(help="column of the file with ids, for the answers; a site asks by them"),
+        typer.Option(
+            help="column of the file with ids, for the answers; sites and peers ask by them"
+        ),
     ] = None,
     kept: Annotated[
         bool, typer.Option("--kept", help="at the class site: show the answers that it keeps")
@@ -69,8 +71,9 @@ def query(
     Of a hidden model, the three servers answer, and none sees row or answer. What is published
     answers here, and nobody hears of the rows.
 
-    A site asks the other sites for the class of instances by their ids: those of a file, in the
-    column of ids that its own table has, or one by one (--id). No row of the file is sent.
+    A site asks the other sites, a peer the other peers, about instances by their ids: those of a
+    file, in the column of ids that its own table has, or one by one (--id). No row of the file is
+    sent; among peers all of them hear the ids, and who asks alone the answers.
     """
     from hedgerow.errors import Code
     from hedgerow.parties.consortium.config import PartyConfig
@@ -90,7 +93,7 @@ def query(
     model, left = _find(config, model), None
     if rows is None or is_in_pieces(config, model):
         asked = _read_ids(config, model, rows, ids, text) if rows is not None else None
-        table = _ask_sites(config, model, id or [], asked, kept=kept, proba=proba)
+        table = _ask_holders(config, model, id or [], asked, kept=kept, proba=proba)
     else:
         table, left = _ask(config, model, rows, ids, text, proba=proba, timeout=timeout)
     _show(table, model, left, format, out)
@@ -145,7 +148,7 @@ def _ask(
     return answers.to_table(names), known.left - len(answers)
 
 
-def _ask_sites(
+def _ask_holders(
     config: PartyConfig,
     model: str,
     one_by_one: list[str],
@@ -154,36 +157,29 @@ def _ask_sites(
     kept: bool,
     proba: bool,
 ) -> pa.Table:
-    """Ask the sites of a tree, or return what the class site keeps."""
-    import numpy as np
+    """Ask those who have pieces of a tree, or return what the class site keeps."""
     import pyarrow as pa
 
     from hedgerow.errors import Code
-    from hedgerow.parties.queries.asking import ModelAnswers
-    from hedgerow.parties.vertical.answering import ask_sites, read_kept
-    from hedgerow.protocols.hidden.answers import distribution
+    from hedgerow.parties.consortium.config import HOLDERS
+    from hedgerow.parties.vertical.answering import ask_holders, kept_answers
 
-    if config.role != "site" or bool(one_by_one) + kept + (asked is not None) != 1:
+    if config.role not in HOLDERS or bool(one_by_one) + kept + (asked is not None) != 1:
         raise Code.BAD_PARAMETER.error(
-            expected="a file of rows; or, at a site, ids of instances or --kept",
+            expected="a file of rows; or, at a site or a peer, ids of instances or --kept",
             found=f"neither, or both, at {config.name}, which is {config.me.kind}",
             fix="`hedgerow query MODEL ROWS`, or at a site `hedgerow query MODEL --id ID`",
         )
-    names: Any = pa.array(one_by_one) if asked is None else asked
     if kept:
-        found, counts, classes = read_kept(config.state, model)
-        names = pa.array(found)
-    else:
-        with Console(stderr=True).status(f"asking {escape(model)}"):
-            told, classes = ask_sites(config, model, names.cast(pa.string()).to_pylist())
-        if told is None:
-            Console(stderr=True).print("The class site keeps the answers to itself.")
-            names, told = names[:0], np.empty((0, len(classes)), dtype=np.int64)
-        counts = told
-    shares = distribution(counts) if len(counts) else counts.astype(np.float64)
-    index = shares.argmax(axis=1)
-    answers = ModelAnswers(index, tuple(classes), shares if proba else None)
-    return answers.to_table(names)
+        found, answers = kept_answers(config, model, proba=proba)
+        return answers.to_table(pa.array(found))
+    names: Any = pa.array(one_by_one) if asked is None else asked
+    with Console(stderr=True).status(f"asking {escape(model)}"):
+        told = ask_holders(config, model, names.cast(pa.string()).to_pylist(), proba=proba)
+    if told is None:
+        Console(stderr=True).print("The class site keeps the answers to itself.")
+        return pa.table({"id": names[:0], "class": pa.array([], pa.string())})
+    return told.to_table(names)
 
 
 def _read_ids(

@@ -23,10 +23,16 @@ TOPDOWN = "topdown"
 VERTICAL = "vertical-id3"
 """A tree in pieces, each at the site whose attribute it tests."""
 
+PIVOT = "pivot-tree"
+"""A tree among peers, who have shares of what is hidden of it."""
+
+IN_PIECES = (VERTICAL, PIVOT)
+"""What lies with those who hold the columns, and is asked by them alone."""
+
 EVALUATION = "evaluation"
 """Of a hidden model, on held-out rows."""
 
-PROTOCOLS = (*SERVER_PROTOCOLS, TOPDOWN, VERTICAL, EVALUATION)
+PROTOCOLS = (*SERVER_PROTOCOLS, TOPDOWN, *IN_PIECES, EVALUATION)
 
 _OLD_NAMES = {
     "trees": "hidden-tree",

@@ -10,6 +10,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.policy import LIFETIME_DELTA, Lifetime, Policy
 from hedgerow.parties.store.durable import make_private
 from hedgerow.protocols.hidden.evaluation import EvaluationOptions
+from hedgerow.protocols.pivot.options import PivotOptions
 from hedgerow.protocols.registry import PROTOCOLS, server_protocol
 from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.vertical_id3.options import VerticalOptions
@@ -159,6 +160,7 @@ HOSTILE = {
         "largest_depth": {"max_depth": 1 << 40},
         "largest_epsilon_per_job": {"cardinality": "secret", "epsilon": 500.0, "max_depth": 2},
     },
+    "pivot-tree": {"largest_depth": {"max_depth": 1 << 40}},
     "evaluation": {"largest_epsilon_per_job": {"epsilon": 2.0}},
 }
 """Tables of jobs of every kind, by the line of the policy that is in the way."""
@@ -172,6 +174,7 @@ def test_a_job_of_any_kind_is_refused_by_the_numbers_that_stand_in_it(
     others = {
         "topdown": TopDownOptions,
         "vertical-id3": VerticalOptions,
+        "pivot-tree": PivotOptions,
         "evaluation": EvaluationOptions,
     }
     options = others.get(protocol) or server_protocol(protocol).options_type
@@ -307,7 +310,8 @@ def test_the_names_of_protocols_of_older_versions_are_read() -> None:
         "queries_per_analyst": 1,
     }
     policy = Policy.model_validate(lines)
-    assert policy.allowed_protocols == tuple(name for name in PROTOCOLS if name != "evaluation")
+    newer = ("pivot-tree", "evaluation")
+    assert policy.allowed_protocols == tuple(name for name in PROTOCOLS if name not in newer)
     for name in policy.allowed_protocols:
         policy.check_protocol(name)
     twice = lines | {"allowed_protocols": ["trees", "hidden-tree"]}

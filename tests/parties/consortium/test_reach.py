@@ -244,7 +244,7 @@ def test_own_key_and_policy(parties: dict[str, PartyConfig]) -> None:
     assert problems(checked(alder)) == {
         "alder": [
             "policy.toml allows north, which is no analyst",
-            "policy.toml allows birch, which is no owner or analyst or coordinator or site",
+            "policy.toml allows birch, which is no owner or analyst or coordinator or site or peer",
         ]
     }
     policy.write_text("allow_exact = true")

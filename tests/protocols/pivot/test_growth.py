@@ -67,7 +67,7 @@ def answers(plan: PivotPlan, part: PeerPart, rows: Encoded, asker: int = 0) -> A
         members_of(plan),
         plan,
         PeerQuestion(asker, rows.n_slots),
-        PeerAnswers(part.tree, bins),
+        PeerAnswers(part.tree.to_state(), bins),
         charged(plan),
     )
     return respond(context)

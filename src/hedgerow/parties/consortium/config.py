@@ -27,7 +27,9 @@ from hedgerow.numbered import Numbered
 from hedgerow.parties.consortium.names import Name, check_name
 from hedgerow.parties.store.durable import StateFolder, check_private, read_small
 
-Role = Literal["server", "owner", "analyst", "coordinator", "site"]
+Role = Literal["server", "owner", "analyst", "coordinator", "site", "peer"]
+HOLDERS: tuple[Role, ...] = ("site", "peer")
+"""Roles of those who hold columns of the same records, and answer with each other."""
 
 SERVERS = 3
 _OLD_PORTS = ("query_port", "site_port", "count_port")
@@ -52,7 +54,7 @@ def check_host(host: str) -> str:
 class Member(Numbered):
     """A party as the list has it.
 
-    `host`: where a server, a coordinator or a site is reached; others are never called.
+    `host`: where a server, a coordinator, a site or a peer is reached; others are never called.
     `port`: for requests. `run_port`: for training and answers with others. 0 where there is no
     need.
     """
@@ -78,7 +80,12 @@ class Member(Numbered):
     @property
     def takes_calls(self) -> bool:
         """Whether others call it, at its host and port."""
-        return self.role in ("server", "coordinator", "site")
+        return self.role in ("server", "coordinator", *HOLDERS)
+
+    @property
+    def keeps_shares(self) -> bool:
+        """Whether it keeps shares, which lie on its disk under a key of its own."""
+        return self.role in ("server", "peer")
 
     @model_validator(mode="after")
     def _address(self) -> Self:
@@ -163,7 +170,7 @@ class PartyConfig(Numbered):
         coordinators = [member for member in self.members if member.role == "coordinator"]
         if len(coordinators) > 1:
             raise ValueError(f"at most one coordinator is expected, {len(coordinators)} listed")
-        alone = coordinators or len(self.sites) > 1
+        alone = coordinators or len(self.holders) > 1
         if len(self.servers) != SERVERS and (self.servers or not alone):
             raise ValueError(f"exactly {SERVERS} servers are expected, {len(self.servers)} listed")
         called = [member for member in self.members if member.takes_calls]
@@ -172,7 +179,7 @@ class PartyConfig(Numbered):
         if twice:
             raise ValueError(f"{', '.join(twice)} is used twice")
         if self.listen and not self.me.takes_calls:
-            raise ValueError("listen is for servers alone, for a coordinator and for sites")
+            raise ValueError("listen is for servers alone, for a coordinator, sites and peers")
         return self
 
     @classmethod
@@ -227,9 +234,9 @@ class PartyConfig(Numbered):
         return tuple(member for member in self.members if member.role == "server")
 
     @property
-    def sites(self) -> tuple[Member, ...]:
-        """The sites, in order."""
-        return tuple(member for member in self.members if member.role == "site")
+    def holders(self) -> tuple[Member, ...]:
+        """Those who hold columns: sites and peers, in order."""
+        return tuple(member for member in self.members if member.role in HOLDERS)
 
     def check_servers(self) -> None:
         """Refuse what needs servers in a consortium without any; H907."""
@@ -250,8 +257,9 @@ class PartyConfig(Numbered):
 
     @property
     def leaders(self) -> tuple[Member, ...]:
-        """Those who may lead a run, and take calls: the first server, a coordinator and sites."""
-        others = [member for member in self.members if member.role in ("coordinator", "site")]
+        """Those who may lead a run, and take calls: the first server, a coordinator, holders."""
+        roles = ("coordinator", *HOLDERS)
+        others = [member for member in self.members if member.role in roles]
         return (*self.servers[:1], *others)
 
     @cached_property

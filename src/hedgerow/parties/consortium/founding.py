@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.errors import Code
-from hedgerow.parties.consortium.config import SERVERS, Member, PartyConfig, Role, Timeouts
+from hedgerow.parties.consortium.config import HOLDERS, SERVERS, Member, PartyConfig, Role, Timeouts
 from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.consortium.policy import Lifetime, Policy
 from hedgerow.parties.store.durable import make_private, write_new
-from hedgerow.protocols.registry import TOPDOWN, VERTICAL
+from hedgerow.protocols.registry import PIVOT, TOPDOWN, VERTICAL
 
 HOST = "127.0.0.1"
 FIRST_PORT = 7600
@@ -163,10 +163,16 @@ What you do next, in this folder:
 1. See whether all is well, once others serve:     hedgerow consortium check"""
 
 _STATE = """
-   What the server keeps is encrypted with keys/state.key. Keep a copy of it in a safe place, or
+   What the {role} keeps is encrypted with keys/state.key. Keep a copy of it in a safe place, or
    move it off this disk and set HEDGEROW_STATE_KEY to its text instead."""
 
 _SERVED, _CARRIED = "with servers", "with a coordinator"
+_HOLDS = [
+    ("Name a table that stays here:", "hedgerow upload --here --help", ""),
+    ("Take part in runs, and answer:", "hedgerow serve", ""),
+    ("Grow a tree:", "hedgerow train --help", ""),
+    ("Ask it:", "hedgerow query --help", ""),
+]
 _LAST: dict[Role, list[tuple[str, str, str]]] = {
     "server": [
         ("Take part, and take uploads:", "hedgerow serve", ""),
@@ -179,12 +185,8 @@ _LAST: dict[Role, list[tuple[str, str, str]]] = {
     ],
     "analyst": [("Ask a model:", "hedgerow query --help", _SERVED)],
     "coordinator": [("Take part in runs:", "hedgerow serve", "")],
-    "site": [
-        ("Name a table that stays here:", "hedgerow upload --here --help", ""),
-        ("Take part in runs, and answer:", "hedgerow serve", ""),
-        ("Grow a tree:", "hedgerow train --help", ""),
-        ("Ask it:", "hedgerow query --help", ""),
-    ],
+    "site": _HOLDS,
+    "peer": _HOLDS,
 }
 """What a role is for: what is done, how, and in which consortium."""
 
@@ -196,26 +198,31 @@ def list_members(
     *,
     coordinator: str = "",
     sites: Sequence[str] = (),
+    peers: Sequence[str] = (),
     hosts: Sequence[str] = (),
     first_port: int = FIRST_PORT,
 ) -> tuple[Member, ...]:
-    """List the members of a new consortium: three servers, or none with a coordinator or sites.
+    """List the members of a new consortium: three servers, or none where others need none.
 
-    `hosts`: of the servers, one each, then of the coordinator and of the sites; by default this
+    Those are a coordinator, sites or peers.
+    `hosts`: of the servers, one each, then of coordinator, sites and peers; by default this
     machine's loopback address. ``host:port`` also says where that member's ports begin.
     `first_port`: server i gets first_port + 10 i and the ports after it; the coordinator comes
-    next, then the sites.
+    next, then sites and peers.
     Raises H851 for a name, H852 for what a list of members may not be.
     """
-    if len(sites) == 1:
-        raise Code.BAD_PARTY_FILE.error(expected="two sites or more", found=f"{sites[0]} alone")
-    if len(servers) != SERVERS and (servers or not (coordinator or sites)):
+    for kind, holders in (("sites", sites), ("peers", peers)):
+        if len(holders) == 1:
+            raise Code.BAD_PARTY_FILE.error(
+                expected=f"two {kind} or more", found=f"{holders[0]} alone"
+            )
+    if len(servers) != SERVERS and (servers or not (coordinator or sites or peers)):
         raise Code.BAD_PARTY_FILE.error(
             expected=f"exactly {SERVERS} servers",
             found=f"{len(servers)}: {', '.join(servers)}",
             fix="name three servers, run by three organisations that do not pool their shares",
         )
-    called = [*servers, *([coordinator] if coordinator else []), *sites]
+    called = [*servers, *([coordinator] if coordinator else []), *sites, *peers]
     if hosts and len(hosts) != len(called):
         raise Code.BAD_PARTY_FILE.error(
             expected=f"a host for each of {', '.join(called)}",
@@ -234,7 +241,8 @@ def list_members(
     listed += [Member(name=name, role="owner") for name in owners]
     listed += [Member(name=name, role="analyst") for name in analysts]
     for name, (host, port) in list(zip(called, places, strict=True))[len(servers) :]:
-        role: Role = "coordinator" if name == coordinator else "site"
+        role: Role = "peer" if name in peers else "site"
+        role = "coordinator" if name == coordinator else role
         listed.append(Member(name=name, role=role, host=host, port=port, run_port=port + 1))
     return tuple(listed)
 
@@ -266,14 +274,14 @@ def found_consortium(
     """
     check_name(name, "consortium")
     allowed = ["hidden-tree", "hidden-regression", "hidden-boosting"]
-    for role, protocol in (("coordinator", TOPDOWN), ("site", VERTICAL)):
+    for role, protocol in (("coordinator", TOPDOWN), ("site", VERTICAL), ("peer", PIVOT)):
         if any(member.role == role for member in members):
             allowed.append(protocol)
     lines: dict[str, Any] = {
         "largest_epsilon_per_job": 1.0,
         "allowed_protocols": tuple(allowed),
         "allowed_analysts": tuple(one.name for one in members if one.role == "analyst"),
-        "allowed_posters": tuple(one.name for one in members if one.role in ("owner", "site")),
+        "allowed_posters": tuple(one.name for one in members if one.role in ("owner", *HOLDERS)),
         "queries_per_model": 1000,
         "queries_per_analyst": 1000,
         "populations": dict(populations or {}),
@@ -351,12 +359,12 @@ def _readme(config: PartyConfig, *, study: bool) -> str:
     others = [member.name for member in config.members if member != config.me]
     carried = any(member.role == "coordinator" for member in config.members)
     owners = any(member.role == "owner" for member in config.members)
-    served = bool(config.servers) and (owners or not config.sites)
+    served = bool(config.servers) and (owners or not config.holders)
     there = {"": True, _SERVED: served, _CARRIED: carried}
     verbs = [(what, how) for what, how, where in _LAST[config.role] if there[where]]
-    if config.role in ("owner", "server", "site"):
+    if config.role in ("owner", "server", *HOLDERS):
         verbs.append(("See what the account has paid:", "hedgerow account show ."))
-    state = _STATE if config.role == "server" else ""
+    state = _STATE.format(role=config.role) if config.me.keeps_shares else ""
     steps = _STUDIED if study else _STEPS.format(others=", ".join(others), state=state)
     last = enumerate(verbs, 2 if study else 7)
     return _README.format(

@@ -148,15 +148,16 @@ class Certificate:
 def make_keys(config: PartyConfig, days: int = DAYS) -> Certificate:
     """Make this party's key and certificate in its folder; an existing key is not replaced.
 
-    A server gets a key for its state, too, if it has none. Raises H810 if there is a key, H501 for
-    a time that is too long or none.
+    Who keeps shares gets a key for its state, too, if it has none. Raises H810 if there is
+    a key, H501 for a time that is too long or none.
     """
     check_days(days)
     folder = config.identity.key.parent
     _ensure(folder)
     identity: Identity = make_identity(folder, config.name, stem="party", days=days)
     state_key = key_path(config.folder)
-    if config.role == "server" and VARIABLE not in os.environ and not os.path.lexists(state_key):
+    given = VARIABLE in os.environ or os.path.lexists(state_key)
+    if config.me.keeps_shares and not given:
         make_state_key(state_key)
     return Certificate.parse(identity.pem, str(identity.certificate))
 

@@ -12,7 +12,7 @@ from typing import Any
 from hedgerow import __version__, jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.certificates import Identity, readable
-from hedgerow.parties.consortium.config import Member, PartyConfig
+from hedgerow.parties.consortium.config import HOLDERS, Member, PartyConfig
 from hedgerow.parties.consortium.members import Certificate, check_keys, ends_soon
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.wire.client import call_member
@@ -135,7 +135,7 @@ class Finding:
         }
 
 
-POSTERS = ("owner", "analyst", "coordinator", "site")
+POSTERS = ("owner", "analyst", "coordinator", *HOLDERS)
 """Roles of those who may post jobs."""
 
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from hedgerow.errors import Code
 from hedgerow.parties.evaluation.job import EvaluationJob
 from hedgerow.parties.runs import agreement as agreeing
-from hedgerow.parties.runs.hidden_part import UploadsPart, as_text
+from hedgerow.parties.runs.hidden_part import UploadsPart
 from hedgerow.parties.runs.job_tables import UploadsJob
-from hedgerow.parties.runs.part import Attempt
+from hedgerow.parties.runs.part import Attempt, as_text
 from hedgerow.parties.runs.stages import Arrays
 from hedgerow.parties.runs.store import job_of_run
 from hedgerow.parties.store import models

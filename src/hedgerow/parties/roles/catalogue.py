@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from hedgerow.errors import Code
-from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.consortium.config import HOLDERS, PartyConfig
 from hedgerow.parties.consortium.names import RequestedName
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.roles.server_reports import (
@@ -34,9 +34,9 @@ from hedgerow.parties.store.uploads import list_uploads, withdrawn_uploads
 from hedgerow.parties.wire.handlers import Caller, Incoming, NoFields, RequestFields, verb
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.privacy import Leakage, Ledger
-from hedgerow.protocols.registry import VERTICAL, is_published
+from hedgerow.protocols.registry import IN_PIECES, is_published
 
-_ROLES = ("analyst", "owner", "server", "coordinator", "site")
+_ROLES = ("analyst", "owner", "server", "coordinator", *HOLDERS)
 _READS = "nothing changes."
 
 
@@ -104,7 +104,7 @@ class Catalogue:
         stored = open_model(self._state, self._key, manifest.name)
         asking: list[Asking] = []
         ledger, rows_left = None, None
-        if manifest.protocol == VERTICAL:
+        if manifest.protocol in IN_PIECES:
             return {}, self._own_report(caller, stored).to_json()
         if not is_published(manifest.protocol) and self._library is not None:
             book, policy = self._library.book(manifest.name), self._policy
@@ -139,8 +139,8 @@ class Catalogue:
             ledger.parties = stored.read_ledger().parties
             learned = _ledger_lines(ledger)
             # At a site, of setting up and of growing.
-            parts = [] if stored.tree is None else map(json.dumps, stored.tree["learned"])
-            texts = list(parts) or [stored.leakage]
+            parts = () if stored.tree is None else stored.tree.get("learned", ())
+            texts = list(map(json.dumps, parts)) or [stored.leakage]
             opened = tuple(one for text in texts for one in _openings(Leakage.from_json(text)))
             with store.snapshot() as made:
                 for row in made.each("questions", model=manifest.name):

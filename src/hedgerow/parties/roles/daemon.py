@@ -1,9 +1,9 @@
 """`Daemon`: a member of a consortium that takes part in runs, whatever its role.
 
 It joins what the other modules do: requests (`Service`), or letters where nobody calls it
-(`LetterBox`), runs, and at a server or a site uploads and answers, whose sessions with others have
-one port (`RunPort`). All that counts is on the disk, so a daemon that was killed goes on where it
-was.
+(`LetterBox`), runs, and at a server, a site or a peer uploads and answers, whose sessions with
+others have one port (`RunPort`). All that counts is on the disk, so a daemon that was killed goes
+on where it was.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Self
 from hedgerow import __version__
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.port import RunPort
-from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.consortium.config import HOLDERS, PartyConfig
 from hedgerow.parties.consortium.members import Certificate, check_keys, endings, known_callers
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.reach import Health
@@ -37,7 +37,7 @@ from hedgerow.parties.store import models
 from hedgerow.parties.store.durable import Claim, remove_leftovers
 from hedgerow.parties.store.manifests import MAX_MANIFEST_BYTES
 from hedgerow.parties.store.uploads import UploadVerbs, remove_withdrawn
-from hedgerow.parties.vertical.answering import SiteAnswers
+from hedgerow.parties.vertical.answering import HolderAnswers
 from hedgerow.parties.wire.handlers import (
     Caller,
     Incoming,
@@ -52,7 +52,7 @@ from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.parties.wire.service import Service
 
 _logger = logging.getLogger(__name__)
-_EVERYBODY = ("server", "owner", "analyst", "coordinator", "site")
+_EVERYBODY = ("server", "owner", "analyst", "coordinator", *HOLDERS)
 LOG_FILE = "log.jsonl"
 _AWAKE = 0.25
 """Seconds between looks at signals."""
@@ -83,7 +83,7 @@ class Daemon:
             )
         check_keys(config)
         _check_certificates(config)
-        key = operator_key(config.folder) if config.role == "server" else None
+        key = operator_key(config.folder) if config.me.keeps_shares else None
         # Two daemons on one folder would answer for each other.
         self._claim = Claim(config.state.path("daemon.lock"), Code.ALREADY_SERVED)
         with contextlib.ExitStack() as undoing:
@@ -108,7 +108,8 @@ class Daemon:
         self.answers: QueryService | None = None
         self.service: Service | None = None
         answering: list[object] = [self, RunVerbs(self.runs)]
-        if key is not None:
+        if config.role == "server":
+            assert key is not None
             remove_withdrawn(config.state, self.runs.store.all())
             assert self.port is not None
             self.answers = QueryService(config, policy, key, self.port)
@@ -118,9 +119,9 @@ class Daemon:
                 EvaluationVerbs(config, policy, key, self.runs.store),
                 self.answers,
             ]
-        elif config.role == "site":
+        elif config.role in HOLDERS:
             assert self.port is not None
-            answering.append(SiteAnswers(config, policy, self.port))
+            answering.append(HolderAnswers(config, policy, self.port))
         library = None if self.answers is None else self.answers.library
         answering.append(Catalogue(config, policy, key, library))
         if config.me in config.leaders:

@@ -20,7 +20,7 @@ from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.jsonfile import plain
 from hedgerow.numbered import Numbered
-from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.consortium.config import HOLDERS, PartyConfig
 from hedgerow.parties.consortium.names import Name, check_name, complete
 from hedgerow.parties.wire.client import MembersClient, Reply, ServerClient
 
@@ -259,11 +259,11 @@ class PopulationCharges:
 
 
 class ModelClient(MembersClient):
-    """Members that take calls, to be asked about models; a site asks itself, too."""
+    """Members that take calls, to be asked about models; who holds columns asks itself."""
 
     def __init__(self, config: PartyConfig) -> None:
         super().__init__(config)
-        if config.role == "site":
+        if config.role in HOLDERS:
             self.members.append(config.me)
 
     def list(self) -> tuple[list[Shelf], dict[str, HedgerowError]]:
@@ -295,7 +295,7 @@ class ModelClient(MembersClient):
             replies = self._ask_all("model-show", fields)
             own = replies.get(self._config.name)
             if isinstance(own, Reply):
-                # Of a tree in pieces each site tells all to itself alone.
+                # Of a tree in pieces each who has some tells all to itself alone.
                 replies = {self._config.name: own}
             found = _merge_reports(read_each(replies, ModelReport.parse), self._servers)
             # A batch of answers is not charged everywhere at the same moment.

@@ -1,4 +1,7 @@
-"""What the servers compare at the beginning and the end of a run: small, public arrays."""
+"""What members in lock-step compare at the beginning and the end of a run: small, public arrays.
+
+They are the three servers, or peers: all of a network.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +13,14 @@ import numpy as np
 from hedgerow.errors import Code
 from hedgerow.net.network import Array, Network, Route
 
-SERVERS = 3
 DIGEST_BYTES = 32
 _MOST_STAGES = 1 << 20
 
 
 def exchange_all(network: Network, step: str, own: Array) -> dict[int, Array]:
-    """Tell the other servers an array and hear theirs, of the same shape, by server: one round."""
-    (me,) = network.local
-    plan = [
-        Route(a, b, own.shape, own.dtype.name)
-        for a in range(SERVERS)
-        for b in range(SERVERS)
-        if a != b
-    ]
+    """Tell the others an array and hear theirs, of the same shape, by number: one round."""
+    (me,), everybody = network.local, range(network.n)
+    plan = [Route(a, b, own.shape, own.dtype.name) for a in everybody for b in everybody if a != b]
     outbox = {k: own for k, route in enumerate(plan) if route.source == me}
     heard = network.exchange(step, plan, outbox)
     return {me: own} | {plan[k].source: array for k, array in heard.items()}
@@ -73,6 +70,15 @@ def compare_texts(network: Network, what: str, text: str, code: Code) -> None:
                 expected=f"the same {what} at all servers",
                 found=f"at server {server} one of hash {other.tobytes().hex()[:12]}, "
                 f"here {own.tobytes().hex()[:12]}",
+            )
+
+
+def compare_numbers(network: Network, what: str, number: int, code: Code) -> None:
+    """Refuse, with `code`, to go on where members say different numbers: one round."""
+    for member, other in exchange_all(network, what, np.array([number], np.uint64)).items():
+        if int(other[0]) != number:
+            raise code.error(
+                expected=f"{what} {number} at all", found=f"{int(other[0])} at member {member}"
             )
 
 

@@ -187,7 +187,7 @@ class RunClient(MembersClient):
     def _check_client(self) -> None:
         if self._config.role == "server":
             raise Code.WRONG_ROLE.error(
-                expected="an owner, an analyst, a coordinator or a site",
+                expected="an owner, an analyst, a coordinator, a site or a peer",
                 found=f"{self._config.name}, which is a server",
                 fix="use the folder of another member: servers do not post jobs",
             )

@@ -43,11 +43,13 @@ from hedgerow.parties.runs.job_files import Job, data_of_file, data_of_text
 from hedgerow.parties.runs.job_tables import UploadsJob
 from hedgerow.parties.runs.topdown_job import TopDownJob
 from hedgerow.parties.vertical.job import VerticalJob
+from hedgerow.parties.vertical.peer_job import PivotJob
 from hedgerow.protocols.contract import MAX_COUNT, Options, Size
 from hedgerow.protocols.hidden.options import ServerOptions
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.registry import (
     EVALUATION,
+    PIVOT,
     SERVER_PROTOCOLS,
     TOPDOWN,
     VERTICAL,
@@ -158,6 +160,7 @@ def _job_type(protocol: object, source: str) -> type[Job]:
         **dict.fromkeys(SERVER_PROTOCOLS, ServerJob),
         TOPDOWN: TopDownJob,
         VERTICAL: VerticalJob,
+        PIVOT: PivotJob,
         EVALUATION: EvaluationJob,
     }
     found = jobs.get(protocol) if isinstance(protocol, str) else None

@@ -15,6 +15,8 @@ from hedgerow.parties.runs.topdown_job import TopDownJob
 from hedgerow.parties.runs.topdown_part import TopDownPart
 from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.parties.vertical.part import VerticalPart
+from hedgerow.parties.vertical.peer_job import PivotJob
+from hedgerow.parties.vertical.peer_part import PeersPart
 
 
 def part_of(config: PartyConfig, job: Job) -> Part[Any]:
@@ -25,5 +27,7 @@ def part_of(config: PartyConfig, job: Job) -> Part[Any]:
         return ServerPart(config, job)
     if isinstance(job, TopDownJob):
         return TopDownPart(config, job)
+    if isinstance(job, PivotJob):
+        return PeersPart(config, job)
     assert isinstance(job, VerticalJob)
     return VerticalPart(config, job)

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from hedgerow.errors import Code
+from hedgerow.parties.consortium.config import HOLDERS
 from hedgerow.parties.consortium.names import RequestedName
 from hedgerow.parties.consortium.reach import POSTERS
 from hedgerow.parties.runs.job_files import MAX_JOB_BYTES
@@ -23,7 +24,7 @@ from hedgerow.parties.wire.handlers import (
 )
 from hedgerow.parties.wire.requests import Fields
 
-PARTIES = ("server", "coordinator", "owner", "site")
+PARTIES = ("server", "coordinator", "owner", *HOLDERS)
 ALL = (*POSTERS, "server")
 _MOST_LISTED = 200
 _READS = "nothing changes."

@@ -80,7 +80,7 @@ class RunWorker:
     ) -> None:
         self.config = PartyConfig.load(folder)
         state = self.config.state
-        self.key = operator_key(folder) if self.config.role == "server" else None
+        self.key = operator_key(folder) if self.config.me.keeps_shares else None
         self.run, self.session, self.members = run, session, tuple(members)
         self._listener = listener
         self.job = job_of_run(state, run)

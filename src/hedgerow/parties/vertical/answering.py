@@ -1,13 +1,14 @@
-"""What sites answer about instances: a question is a session of all sites of a tree.
+"""What holders of columns answer about instances: a question is a session of all of them.
 
-The site that asks draws a session and has the others meet it there (``sites-meet``). All of them
-attend (`hedgerow.protocols.vertical_id3.programs.classify`); those on no path of an instance do
-nothing. Every site holds to the limits of its own policy: it counts the instances that a question
-says it has, before it comes, and refuses one that brings more.
+The site or peer that asks draws a session and has the others meet it there (``sites-meet``). All of
+them attend; what each does there is in `sides`. Each holds to the limits of its own policy: it
+counts the instances that a question says it has, before it comes, and refuses one that brings more.
 
-Reveals: what `hedgerow.protocols.vertical_id3.classify` says, and to every site who asks, and how
-many instances. What questions show is charged, without a finite epsilon, to the ledger of the run
-before a site comes to the first of them.
+Reveals: to all of them who asks, and how many instances. Of a tree in pieces at sites what
+`hedgerow.protocols.vertical_id3.classify` says; it is charged, without a finite epsilon, to the
+ledger of the run before a site comes to the first question. Of a tree among peers, to all of them
+which instances, and to who asks the answers, which the charges of the training cover; and whether
+every peer has the instances.
 """
 
 from __future__ import annotations
@@ -22,41 +23,42 @@ from contextlib import ExitStack
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.port import Doorway, RunPort
 from hedgerow.net.tls import TLSNetwork
-from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.consortium.config import HOLDERS, PartyConfig
 from hedgerow.parties.consortium.names import RequestedName
 from hedgerow.parties.consortium.policy import Policy
-from hedgerow.parties.runs.store import job_of_run
+from hedgerow.parties.queries.asking import ModelAnswers
 from hedgerow.parties.store.database import open_store
-from hedgerow.parties.store.durable import StateFolder
-from hedgerow.parties.store.ledgers import DurableLedger
-from hedgerow.parties.store.models import list_models, open_model, read_manifest
+from hedgerow.parties.store.models import list_models
 from hedgerow.parties.store.own_tables import own_table
 from hedgerow.parties.store.query_log import Asked, QueryKey, charged_row
-from hedgerow.parties.vertical.columns import parsed_ids
-from hedgerow.parties.vertical.job import VerticalJob
-from hedgerow.parties.vertical.nodes import StoredNodes
-from hedgerow.parties.vertical.part import own_columns
+from hedgerow.parties.vertical.sides import (
+    AnsweringSide,
+    Found,
+    HolderJob,
+    job_of,
+    read_kept,
+    side_of,
+)
 from hedgerow.parties.wire.client import call_member, call_members
 from hedgerow.parties.wire.handlers import Caller, Incoming, RequestFields, verb
 from hedgerow.parties.wire.requests import Fields, Payload
-from hedgerow.protocols.contract import Context
-from hedgerow.protocols.registry import VERTICAL
-from hedgerow.protocols.vertical_id3.programs import AnsweringPart, Question, classify
-from hedgerow.protocols.vertical_id3.site import Site
+from hedgerow.protocols.hidden.answers import distribution
+from hedgerow.protocols.registry import IN_PIECES, PIVOT
 
 MOST_INSTANCES = 10_000
 """Of one question."""
 MOST_ID = 200
 """Characters of an id."""
 MOST_AT_ONCE = 8
-"""Questions that a site takes part in at the same time."""
+"""Questions that a site or peer takes part in at the same time."""
+_LARGEST = 1 << 22
+"""Bytes of the ids of a question."""
 _PROGRAM = b"hedgerow/sites asked/1"
 _LEAVES = (
     "the question, a line of the trail and, at the class site, the answer that it keeps: "
@@ -92,18 +94,18 @@ class MeetSitesFields(RequestFields):
 
 
 class _Asked(NamedTuple):
-    """A question of so many rows by a site, and this site's part in its session."""
+    """A question of so many rows by a holder of columns, and this party's side in its session."""
 
-    job: VerticalJob
+    job: HolderJob
     session: bytes
     doorway: Doorway
-    part: AnsweringPart
+    side: AnsweringSide
     asker: str
     rows: int
 
 
-class SiteAnswers:
-    """Ask the other sites of a tree, and attend when they ask."""
+class HolderAnswers:
+    """Ask the others who hold columns of a tree, and attend when they ask."""
 
     def __init__(self, config: PartyConfig, policy: Policy, port: RunPort) -> None:
         self.config, self.policy, self._port = config, policy, port
@@ -112,65 +114,70 @@ class SiteAnswers:
 
     @verb(
         "sites-ask",
-        ("site",),
-        largest=1 << 22,
+        HOLDERS,
+        largest=_LARGEST,
         twice="it is another question: its rows are charged again.",
         leaves=_LEAVES,
     )
     def ask(self, caller: Caller, fields: AskFields, payload: Incoming) -> tuple[Fields, Payload]:
-        """Ask the sites about instances, for the operator of this site alone.
+        """Ask those who hold columns about instances, for the operator of this party alone.
 
-        Payload: an object with ``ids``, at most 10,000. Reply: as payload an object: ``counts``,
-        by instance, class counts of its leaf; null where the class site keeps them; and
-        ``classes``, in words.
+        Payload: an object with ``ids``, at most 10,000. Reply: as payload an object: ``classes``,
+        in words, and by instance ``counts``, class counts of its leaf, null where the class site
+        keeps them; among peers ``index``, its class by number, or ``values`` of a target that is a
+        number.
         """
         if caller.name != self.config.name:
             raise Code.CALLER_NOT_ALLOWED.error(
-                expected=f"{self.config.name} itself: every site asks for itself",
+                expected=f"{self.config.name} itself: every {self.config.role} asks for itself",
                 found=caller.name,
-                fix="ask in the folder of your own site",
+                fix=f"ask in the folder of your own {self.config.role}",
             )
-        job = _job_of(self.config.state, fields.model)
-        ids = AskedIds.model_validate(jsonfile.loads(payload.read(), Code.BAD_REQUEST)).ids
-        rows = len(ids)
-        part = self._part(fields.model, job)
-        asked = parsed_ids(ids, part.ids)
-        part = AnsweringPart(part.site, part.ids, part.bins, asked)
+        job = job_of(self.config.state, fields.model)
+        told = payload.read()
+        ids = AskedIds.model_validate(jsonfile.loads(told, Code.BAD_REQUEST)).ids
+        side, rows = side_of(self.config, job, fields.model), len(ids)
+        side.prepare(ids, self._lock)
         session = secrets.token_bytes(16)
         with ExitStack() as stack:
             self._take_seat(stack)
             doorway = stack.enter_context(self._port.expect(session))
             self._charge(fields.model, self.config.name, session, rows)
-            self._invite(fields.model, job, session, rows)
-            found = self._attend(_Asked(job, session, doorway, part, self.config.name, rows))
-        told = None if found is None else found.tolist()
-        labels = [job.label(i) for i in range(job.n_classes)]
-        return {}, json.dumps({"counts": told, "classes": labels}).encode()
+            self._invite(fields.model, job, session, rows, told if side.all_know_ids else None)
+            found = self._attend(_Asked(job, session, doorway, side, self.config.name, rows))
+        return {}, json.dumps(found).encode()
 
     @verb(
         "sites-meet",
-        ("site",),
+        HOLDERS,
+        largest=_LARGEST,
         twice="a session is met once: the second time is refused.",
         leaves=_LEAVES,
     )
     def meet(
         self, caller: Caller, fields: MeetSitesFields, payload: Incoming
     ) -> tuple[Fields, Payload]:
-        """Come to a question of another site."""
-        del payload
-        job = _job_of(self.config.state, fields.model)
-        if caller.name not in job.sites or job.hash != fields.job:
+        """Come to a question of another site or peer.
+
+        Payload: among peers an object with ``ids``, as many as there are rows; else none.
+        """
+        job = job_of(self.config.state, fields.model)
+        if caller.name not in job.holders or job.hash != fields.job:
             raise Code.CALLER_NOT_ALLOWED.error(
-                expected=f"a site of {job.run_id}, with the same job", found=caller.name
+                expected=f"a {self.config.role} of {job.run_id}, with the same job",
+                found=caller.name,
             )
+        side = side_of(self.config, job, fields.model)
+        ids = self._told(payload, fields.rows) if side.all_know_ids else None
         try:
-            part = self._part(fields.model, job)
+            side.prepare(ids, self._lock)
         except HedgerowError as error:
-            # What is wrong with its files, the operator of this site reads, and nobody else.
+            # What is wrong with its files, the operator of this party reads, and nobody else.
             event = {"run": job.run_id, "outcome": error.code.number, "found": error.found}
             _logger.warning("question", extra={"event": event})
             raise error.code.error(
-                expected="every site of the tree with its nodes and its table",
+                expected=f"every {self.config.role} of the tree with its part, its table and the "
+                "instances",
                 found=f"{self.config.name} without; its log says why",
                 fix=f"have {self.config.name} look into state/log.jsonl",
             ) from None
@@ -181,9 +188,17 @@ class SiteAnswers:
             doorway = self._port.expect(session)
             # The thread gives the seat back.
             stack.pop_all()
-        asked = _Asked(job, session, doorway, part, caller.name, fields.rows)
+        asked = _Asked(job, session, doorway, side, caller.name, fields.rows)
         threading.Thread(target=self._come, args=(asked,), name="question", daemon=True).start()
         return {}, None
+
+    def _told(self, payload: Incoming, rows: int) -> list[str]:
+        ids = AskedIds.model_validate(jsonfile.loads(payload.read(), Code.BAD_REQUEST)).ids
+        if len(ids) != rows:
+            raise Code.BAD_REQUEST.error(
+                expected=f"{rows:,} ids, as the question says", found=f"{len(ids):,}"
+            )
+        return ids
 
     def _come(self, asked: _Asked) -> None:
         event = {"run": asked.job.run_id, "by": asked.asker}
@@ -198,11 +213,11 @@ class SiteAnswers:
         finally:
             self._free.release()
 
-    def _attend(self, asked: _Asked) -> NDArray[np.int64] | None:
-        config, job, part = self.config, asked.job, asked.part
+    def _attend(self, asked: _Asked) -> Found | None:
+        config, job = self.config, asked.job
         with TLSNetwork(
-            job.sites.index(config.name),
-            config.endpoints(job.sites),
+            job.holders.index(config.name),
+            config.endpoints(job.holders),
             config.identity,
             session=asked.session,
             program=hashlib.sha256(_PROGRAM + job.hash.encode()).digest(),
@@ -210,29 +225,10 @@ class SiteAnswers:
             meeting_timeout=config.timeouts.connect,
             listener=asked.doorway,
         ) as network:
-            question = Question(job.sites.index(asked.asker), asked.rows)
-            try:
-                return classify(Context(network, job.sites, job.make_plan(), question, part))
-            finally:
-                keep_answers(config.state, job.run_id, part.site)
-
-    def _part(self, model: str, job: VerticalJob) -> AnsweringPart:
-        """Return this site with its nodes and its instances, what questions show being charged."""
-        config = self.config
-        table, own = own_columns(config, job)
-        tree = open_model(config.state, None, model).tree
-        assert tree is not None
-        stored = StoredNodes.from_dict(tree, job, config.name, own)
-        ids, bins = own.instances(table.path, table.ids)
-        site = Site(job.sites.index(config.name), job.protocol_job(), own.no_rows())
-        with self._lock:
-            # What is charged again under the same reason is recognised.
-            site.ledger = DurableLedger(open_store(config.state), job.run_id)
-            site.take_up(stored.nodes, stored.root)
-        return AnsweringPart(site, ids, bins)
+            return asked.side.attend(network, job.holders.index(asked.asker), asked.rows)
 
     def _charge(self, model: str, asker: str, session: bytes, rows: int) -> None:
-        """Count instances, within the policy of this site; on the disk when this returns."""
+        """Count instances, within the policy of this party; on the disk when this returns."""
         with self._lock, open_store(self.config.state).transaction("charge instances") as made:
             before = [(one["analyst"], one["n"]) for one in made.each("questions", model=model)]
             self.policy.check_rows(
@@ -244,10 +240,12 @@ class SiteAnswers:
             made.put("questions", charged_row(model, asked))
             made.tell("question", {"model": model, "by": asker, "rows": rows})
 
-    def _invite(self, model: str, job: VerticalJob, session: bytes, rows: int) -> None:
-        others = [self.config.member(name) for name in job.sites if name != self.config.name]
+    def _invite(
+        self, model: str, job: HolderJob, session: bytes, rows: int, ids: bytes | None
+    ) -> None:
+        others = [self.config.member(name) for name in job.holders if name != self.config.name]
         fields = {"model": model, "job": job.hash, "session": session.hex(), "rows": rows}
-        for reply in call_members(self.config, others, "sites-meet", fields).values():
+        for reply in call_members(self.config, others, "sites-meet", fields, ids).values():
             if isinstance(reply, HedgerowError):
                 raise reply
 
@@ -260,80 +258,64 @@ class SiteAnswers:
         stack.callback(self._free.release)
 
 
-def _job_of(state: StateFolder, model: str) -> VerticalJob:
-    """Return the job of a tree in pieces; H407 if it is not here, H501 for another protocol."""
-    manifest = read_manifest(state, model)
-    if manifest.protocol != VERTICAL:
-        raise Code.BAD_PARAMETER.error(
-            expected=f"a model of protocol {VERTICAL!r}",
-            found=f"one of protocol {manifest.protocol!r}",
-        )
-    job = job_of_run(state, manifest.run)
-    assert isinstance(job, VerticalJob)
-    return job
-
-
-def keep_answers(state: StateFolder, run: str, site: Site) -> None:
-    """Write down what the class site keeps to itself."""
-    if not site.kept:
-        return
-    kept, site.kept = site.kept, []
-    rows = [
-        json.dumps({"id": readable_id(name), "counts": list(counts)})
-        for instances, counts in kept
-        for name in instances
-    ]
-    with open_store(state).transaction("keep answers") as made:
-        for number, row in enumerate(rows, len(made.rows("kept_answers", run=run))):
-            made.add("kept_answers", {"run": run, "number": number, "answer": row})
-
-
-def read_kept(state: StateFolder, model: str) -> tuple[list[Any], NDArray[np.int64], list[str]]:
-    """Return the answers that were kept, in order: ids, class counts (n, k), and the classes."""
-    job = _job_of(state, model)
-    with open_store(state).snapshot() as made:
-        found = made.rows("kept_answers", run=job.run_id)
-    rows = [jsonfile.loads(row["answer"], Code.JOURNAL_DAMAGED) for row in found]
-    classes = [job.label(i) for i in range(job.n_classes)]
-    counts = np.array([row["counts"] for row in rows], dtype=np.int64).reshape(-1, len(classes))
-    return [row["id"] for row in rows], counts, classes
-
-
 def is_in_pieces(config: PartyConfig, model: str) -> bool:
-    """Whether this party is a site that has pieces of a model."""
+    """Whether this party is one of those who have pieces of a model."""
     known = {one.name: one.protocol for one in list_models(config.state)}
-    return config.role == "site" and known.get(model) == VERTICAL
+    return config.role in HOLDERS and known.get(model) in IN_PIECES
 
 
 def id_column(config: PartyConfig, model: str) -> str:
-    """Return the column of ids of the table that this site has for a model; H934."""
-    return own_table(config.state, _job_of(config.state, model).population).ids
+    """Return the column of ids of the table that this party has for a model; H934."""
+    return own_table(config.state, job_of(config.state, model).population).ids
 
 
-def readable_id(name: bytes) -> int | str:
-    """Return the id that `id_bytes` has written."""
-    if name[:1] == b"i":
-        return int.from_bytes(name[1:], "little", signed=True)
-    return name[1:].decode("utf-8", "replace")
-
-
-def ask_sites(
-    config: PartyConfig, model: str, ids: Sequence[str]
-) -> tuple[NDArray[np.int64] | None, list[str]]:
-    """Have this site's own daemon ask; class counts (n, k) by id, or None, and the classes.
+def ask_holders(
+    config: PartyConfig, model: str, ids: Sequence[str], *, proba: bool = False
+) -> ModelAnswers | None:
+    """Have this party's own daemon ask; the answers by id, or None where the class site has them.
 
     More than a question may have are several questions; an id that is there twice is asked once.
+    H501 for probabilities among peers, who learn the class alone.
     """
+    if proba and job_of(config.state, model).protocol == PIVOT:
+        raise Code.BAD_PARAMETER.error(
+            expected="a question for classes or values, which peers answer",
+            found="one for probabilities",
+            fix="leave out --proba",
+        )
     seconds = config.timeouts.connect + config.timeouts.step + config.timeouts.request
     names, places = np.unique(np.asarray(ids, dtype=np.str_), return_inverse=True)
-    counts, classes = [], []
+    every: Found = {}
     for at in range(0, len(names), MOST_INSTANCES):
         asked = json.dumps({"ids": names[at : at + MOST_INSTANCES].tolist()}).encode()
         fields = {"model": model}
         reply = call_member(config, config.me, "sites-ask", fields, asked, seconds=seconds)
         found = jsonfile.loads(reply.payload, Code.BAD_REPLY)
-        counts.append(found["counts"])
-        classes = found["classes"]
-    if not counts or counts[0] is None:
-        return None, classes
-    return np.concatenate(counts).astype(np.int64)[places], classes
+        if found.get("counts", ()) is None:
+            return None
+        every |= {
+            key: told if key == "classes" else [*every.get(key, ()), *told]
+            for key, told in found.items()
+        }
+    return _read_answers(
+        {k: v if k == "classes" else np.array(v)[places] for k, v in every.items()}, proba=proba
+    )
+
+
+def kept_answers(
+    config: PartyConfig, model: str, *, proba: bool = False
+) -> tuple[list[Any], ModelAnswers]:
+    """Return the answers that this class site keeps: ids, and what was found of them."""
+    ids, found = read_kept(config.state, model)
+    return ids, _read_answers(found, proba=proba)
+
+
+def _read_answers(found: Found, *, proba: bool) -> ModelAnswers:
+    none, classes = np.empty(0, dtype=np.int64), tuple(found.get("classes", ()))
+    if "values" in found:
+        return ModelAnswers(none, (), values=np.asarray(found["values"], dtype=np.float64))
+    if "index" in found:
+        return ModelAnswers(np.asarray(found["index"], dtype=np.int64), classes)
+    counts = np.asarray(found["counts"], dtype=np.int64).reshape(-1, len(classes))
+    shares = distribution(counts) if len(counts) else counts.astype(np.float64)
+    return ModelAnswers(shares.argmax(axis=1), classes, shares if proba else None)

@@ -158,3 +158,17 @@ def parsed_ids(texts: list[str], known: NDArray[Any]) -> NDArray[Any]:
             found=", ".join(texts)[:200],
             fix="ask for instances by ids of this site's table",
         ) from None
+
+
+def rows_of(known: NDArray[Any], asked: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the places of ids that are asked about among a party's own; H111 if one is missing."""
+    order = np.argsort(known)
+    at = np.searchsorted(known, asked, sorter=order)
+    rows = order[np.minimum(at, len(known) - 1)] if len(known) else np.zeros(0, dtype=np.intp)
+    if len(rows) < len(asked) or (known[rows] != asked).any():
+        raise Code.IDS_DO_NOT_ALIGN.error(
+            expected="instances that every party of the tree has",
+            found="at least one that is not here",
+            fix="give all of them their columns of the instances first",
+        )
+    return rows

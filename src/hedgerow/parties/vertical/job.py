@@ -117,6 +117,11 @@ class VerticalJob(VerticalOptions, Job):
         """Name of the tree, of which every site has a part."""
         return self.name
 
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """Who holds columns, and takes part in answers."""
+        return self.sites
+
     def protocol_job(self) -> SiteJob:
         """Return what the protocol needs of it."""
         class_at = None if self.class_at == ALL else self.sites.index(self.class_at)

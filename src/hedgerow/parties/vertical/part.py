@@ -46,15 +46,7 @@ class VerticalPart(Part[VerticalJob]):
         """Refuse a job where this site has no table, ids and domain; H934, H755, H202, H107."""
         if self.config.role == "site":
             table, own = own_columns(self.config, self.job)
-            missing = {table.ids, *own.names} - set(table.columns)
-            if missing:
-                # Which columns a site has is nobody else's business.
-                raise Code.MISSING_COLUMN.error(
-                    expected=f"ids and all columns of its domain in a table of {self.config.name}",
-                    found="a table without some of them",
-                    fix="name a table that has them: `hedgerow upload TABLE --here --population "
-                    f"{self.job.population} --ids COLUMN --domain FILE`",
-                )
+            check_columns(table, own, self.config.name, self.job.population)
 
     def attend(self, attempt: Attempt) -> None:
         """Run the program of this member; it charges the ledger when the sizes are known."""
@@ -72,7 +64,7 @@ class VerticalPart(Part[VerticalJob]):
             for audience in (*others, *(["server"] if job.secret else [])):
                 ledger.mark_not_private(OTHERS, [audience])
             known["table"] = read_rows(own, table, self.config.name)
-            check_same(self.config.state, attempt.run, _pieces(known["table"]))
+            check_same(self.config.state, attempt.run, pieces(known["table"]))
         context = Context(
             attempt.network,
             attempt.members,
@@ -108,15 +100,36 @@ class VerticalPart(Part[VerticalJob]):
 
 def own_columns(config: PartyConfig, job: VerticalJob) -> tuple[OwnTable, OwnColumns]:
     """Return the table of this site and what it says about its columns; H934, H755, H114, H202."""
-    table = own_table(config.state, job.population)
-    if not table.ids or table.domain is None:
-        raise Code.NO_TABLE_HERE.error(
-            expected=f"a table of {job.population} with a column of ids and a domain",
-            found="one without them",
-            fix="name it again: `hedgerow upload TABLE --here --population NAME --ids COLUMN "
-            "--domain FILE`",
-        )
+    table = named_table(config, job.population, with_domain=True)
+    assert table.domain is not None
     return table, OwnColumns.load(table.domain, job, job.sites.index(config.name))
+
+
+def named_table(config: PartyConfig, population: str, *, with_domain: bool = False) -> OwnTable:
+    """Return the table that this party has named, with ids; H934 if there is none."""
+    table = own_table(config.state, population)
+    if not table.ids or (with_domain and table.domain is None):
+        more, option = (" and a domain", " --domain FILE") if with_domain else ("", "")
+        raise Code.NO_TABLE_HERE.error(
+            expected=f"a table of {population} with a column of ids{more}",
+            found="one without",
+            fix="name it again: `hedgerow upload TABLE --here --population NAME --ids COLUMN"
+            f"{option}`",
+        )
+    return table
+
+
+def check_columns(table: OwnTable, own: OwnColumns, name: str, population: str) -> None:
+    """Refuse, H107, a table without the ids or the columns of its party."""
+    if {table.ids, *own.names} - set(table.columns):
+        # Which columns a party has is nobody else's business.
+        option = "" if table.domain is None else " --domain FILE"
+        raise Code.MISSING_COLUMN.error(
+            expected=f"ids and all columns of its domain in a table of {name}",
+            found="a table without some of them",
+            fix="name a table that has them: `hedgerow upload TABLE --here --population "
+            f"{population} --ids COLUMN{option}`",
+        )
 
 
 def read_rows(own: OwnColumns, table: OwnTable, site: str) -> SiteTable:
@@ -140,6 +153,7 @@ def plan_fields(job: VerticalJob) -> dict[str, Any]:
     return {"job": facts, "secret": plan.secret, "sites": list(job.sites)}
 
 
-def _pieces(table: SiteTable) -> list[bytes]:
+def pieces(table: SiteTable) -> list[bytes]:
+    """Return all of a table, to be compared with that of another attempt."""
     columns = [table.bins, *([] if table.labels is None else [table.labels]), table.ids]
     return [f"{table.bins.shape}".encode(), *(np.ascontiguousarray(c).tobytes() for c in columns)]

@@ -477,6 +477,7 @@ def call_members(
     members: Sequence[Member],
     verb: str,
     fields: Fields,
+    payload: bytes | None = None,
     *,
     seconds: float | None = None,
 ) -> dict[str, Reply | HedgerowError]:
@@ -484,7 +485,7 @@ def call_members(
 
     async def one(member: Member) -> Reply | HedgerowError:
         try:
-            return await ask_member(config, member, verb, fields, seconds=seconds)
+            return await ask_member(config, member, verb, fields, payload, seconds=seconds)
         except HedgerowError as error:
             return error
 

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.consortium.config import Member, PartyConfig
+from hedgerow.parties.consortium.config import HOLDERS, Member, PartyConfig
 from hedgerow.parties.wire.client import Lines, Reply, call
 from hedgerow.parties.wire.handlers import (
     MAX_WAIT_SECONDS,
@@ -98,7 +98,7 @@ class Inbox:
 
     @verb(
         "inbox",
-        ("owner", "analyst", "site"),
+        ("owner", "analyst", *HOLDERS),
         twice="a letter that was fetched is not given again, and who left it is told; a reply "
         "counts once.",
         leaves="nothing. Letters are this party's own, in memory: 64 for each member.",

@@ -8,7 +8,7 @@ leaves enough rows on both sides, or none that brings enough. Which of these it 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,13 +51,6 @@ class PeerTree:
     choices: Secret | None = None
     leaves: Secret | None = None
     opened: NDArray[np.int64] | None = None
-
-    def on(self, engine: Engine) -> PeerTree:
-        """Return the same tree with its shares on another engine."""
-        choices, leaves = (
-            None if x is None else restored(engine, x.data) for x in (self.choices, self.leaves)
-        )
-        return replace(self, choices=choices, leaves=leaves)
 
     def to_state(self) -> Stage:
         """Return all of it as arrays; shares are those of the peers that live here."""

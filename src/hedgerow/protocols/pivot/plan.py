@@ -195,14 +195,17 @@ class PivotPlan:
 
     def releases(self) -> Sequence[Release]:
         """Return what a run charges: nothing of it has noise."""
+        return [*exact_releases(self.ring_openings()), *self.growth_releases()]
+
+    def growth_releases(self) -> Sequence[Release]:
+        """Return what the tree itself costs, and its answers."""
         reasons: list[str] = []
         for level in range(self.depth):
             reasons.append(leaf_reason(level))
             if self.hide != "peers":
                 reasons.append(split_reason(level))
         reasons += [LEAF_LABELS] if self.hide == "nothing" else [STRUCTURE, LABELS]
-        aligned = exact_releases(self.ring_openings())
-        return [*aligned, *(exact_release(reason, self.audience) for reason in reasons)]
+        return [exact_release(reason, self.audience) for reason in reasons]
 
     def openings(self, to: str = EVERYONE) -> list[Opening]:
         """Return what a run opens; arrays have room for as many nodes as a level can have."""

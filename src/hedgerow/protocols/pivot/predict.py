@@ -30,7 +30,7 @@ ANSWERS = "answers"
 
 def answers_opening(plan: PivotPlan, n: int, asker: int) -> Opening:
     """Return what n answers open: to who asks, alone."""
-    reasons = tuple(release.reason for release in plan.releases())
+    reasons = tuple(release.reason for release in plan.growth_releases())
     return Opening(ANSWERS, f"peer {asker}", (n,), derived=reasons)
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hedgerow.errors import Code
 from hedgerow.net.meter import Reading
 from hedgerow.privacy import Leakage
+from hedgerow.protocols.checkpoint import Stage
 from hedgerow.protocols.contract import Context
 from hedgerow.protocols.pivot.aligning import align_rows
 from hedgerow.protocols.pivot.columns import PeerColumns, PeerRows, transfers
@@ -33,6 +34,8 @@ from hedgerow.trees.tree import Tree
 
 Array = NDArray[Any]
 SESSION = "pivot"
+VERSION = 1
+"""Of what peers send each other, and when."""
 OFFLINE = (SETUP, PREPROCESSING, PLANT, DEAL)
 """Steps that need no target, and could be done ahead."""
 
@@ -153,12 +156,9 @@ class PeerQuestion:
 
 @dataclass(frozen=True)
 class PeerAnswers:
-    """The table of `respond`: a part of a tree, and the bins of the rows that are asked about.
+    """The table of `respond`: a part of a tree (`PeerTree.to_state`), and bins of what is asked."""
 
-    Shares are as they were when the tree was grown (`PeerTree`), of a new engine.
-    """
-
-    tree: PeerTree = field(repr=False)
+    tree: Stage = field(repr=False)
     bins: Mapping[int, Array] = field(repr=False)
 
 
@@ -167,7 +167,7 @@ def respond(context: Context) -> NDArray[np.int64] | None:
     plan, own, asked = context.plan, context.table, context.job
     leakage = Leakage([answers_opening(plan, asked.n, asked.asker)], ledger=context.ledger)
     with _engine(context, leakage) as engine:
-        tree = own.tree.on(engine)
+        tree = PeerTree.from_state(engine, own.tree)
         return answer(engine, plan, tree, own.bins, asked.n, asked.asker)
 
 

@@ -89,7 +89,7 @@ def ask_peers(
 ) -> NDArray[np.int64]:
     """Have a peer ask for n rows, of which each peer knows its own bins; all in this process."""
     network = Simulator(plan.n_peers)
-    job, table = PeerQuestion(asker, n), PeerAnswers(tree, bins)
+    job, table = PeerQuestion(asker, n), PeerAnswers(tree.to_state(), bins)
     context = Context(network, members_of(plan), plan, job, table, ledger, seed=seed)
     found = respond(context)
     assert found is not None

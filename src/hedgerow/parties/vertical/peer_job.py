@@ -1,0 +1,163 @@
+"""`PivotJob`: a tree among peers that hold columns of the same records, as a TOML file.
+
+::
+
+    name = "credit"
+    protocol = "pivot-tree"
+    model = "credit-1"             # the name of the job, if it is left out
+    population = "customers"       # whose account every peer charges, at itself
+    peers = ["bank", "shop", "telco"]
+    align = "ring"                 # how rows come into one order: by ids, which stay with peers
+
+    [columns]                      # who has which, and who the target
+    bank = ["income", "default"]
+    shop = ["orders", "returns"]
+    telco = ["tariff"]
+
+    [plan]
+    max_depth = 4
+    hide = "thresholds"
+
+    [domain]
+    file = "domain.toml"           # put in place of this line when the job is read
+
+All peers know the domain: the attributes of all of them, with their bins, and the target.
+
+Paper: wu2020pivot.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from hedgerow.errors import HedgerowError
+from hedgerow.parties.consortium.config import Member, PartyConfig
+from hedgerow.parties.consortium.names import Name
+from hedgerow.parties.runs.job_files import Job, JobFile
+from hedgerow.privacy import Ledger
+from hedgerow.privacy.accounting import Guarantee
+from hedgerow.protocols.contract import AtLeastOne, Size, guarantees
+from hedgerow.protocols.pivot.options import PivotOptions
+from hedgerow.protocols.pivot.plan import PivotPlan
+from hedgerow.secure.additive.core import FEWEST, MOST
+
+
+class PivotJob(JobFile, Job):
+    """A tree among peers; use `load`. H885 for a file that is none.
+
+    Every peer charges `population` in accounts of its own. The order of `peers` is their numbering;
+    the first one leads. `columns` has every column of the domain, and the target, at one of them.
+    Fewer than `least_records` rows that all of them have end the run.
+    """
+
+    protocol: Literal["pivot-tree"]
+    model: Name | None = None
+    peers: Annotated[tuple[Name, ...], Field(min_length=FEWEST, max_length=MOST)]
+    columns: dict[Name, tuple[str, ...]]
+    align: Literal["ring"] = "ring"
+    least_records: AtLeastOne = 1
+    plan: PivotOptions
+
+    @field_validator("plan", mode="before")
+    @classmethod
+    def _named(cls, table: object) -> PivotOptions:
+        """Read the table so that a refusal names it."""
+        try:
+            return PivotOptions.from_table(table)
+        except HedgerowError as error:
+            raise ValueError(error.found) from None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        self.check_name_length()
+        if self.analysts:
+            raise ValueError("analysts: a tree among peers is asked by the peers alone")
+        if len(set(self.peers)) < len(self.peers):
+            raise ValueError("peers lists a name twice")
+        strangers = set(self.columns) - set(self.peers)
+        if strangers:
+            raise ValueError(f"columns of {min(strangers)}, which is none of the peers")
+        target = self.domain.target
+        if target is None:
+            raise ValueError("a domain without a target")
+        held = Counter(name for names in self.columns.values() for name in names)
+        if held[target.name] != 1:
+            found = "two peers or more" if held[target.name] else "no peer"
+            raise ValueError(f"the target {target.name!r} at {found}: one of them has it")
+        for name in self.domain.names:
+            if held[name] != 1:
+                found = "at two peers or more" if held[name] else "at no peer"
+                raise ValueError(f"column {name!r} {found}: one of them has it")
+        unknown = set(held) - {*self.domain.names, target.name}
+        if unknown:
+            raise ValueError(f"column {min(unknown)!r}, which the domain does not have")
+        idle = [name for name in self.peers if not self.columns.get(name)]
+        if idle:
+            raise ValueError(f"no columns of {idle[0]}, which is one of the peers")
+        return self
+
+    def make_plan(self) -> PivotPlan:
+        """Return the plan, from public numbers alone; errors are those of `PivotOptions.plan`."""
+        return self._plan
+
+    @cached_property
+    def _plan(self) -> PivotPlan:
+        places = {column: i for i, name in enumerate(self.peers) for column in self.columns[name]}
+        target = self.domain.target
+        assert target is not None
+        return self.plan.plan(
+            self.domain,
+            owners=[places[name] for name in self.domain.names],
+            n_peers=len(self.peers),
+            target_at=places[target.name],
+            align=self.align,
+        )
+
+    @cached_property
+    def _costs(self) -> dict[str, Guarantee]:
+        """Return the cost by audience: nothing that peers see has noise."""
+        ledger = Ledger(domain=self.domain)
+        self.make_plan().charge(ledger)
+        return guarantees(ledger)
+
+    @property
+    def model_name(self) -> str:
+        """Name of the tree, of which every peer has its part."""
+        return self.model or self.name
+
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """Who holds columns, and takes part in answers."""
+        return self.peers
+
+    def seats(self, config: PartyConfig) -> tuple[Member, ...]:
+        """Return the peers."""
+        return tuple(config.member(name, "peer") for name in self.peers)
+
+    def describe(self) -> list[str]:
+        """Say who holds what, and who is trusted."""
+        target = self.domain.target
+        assert target is not None
+        place = self.peers[self.make_plan().target_at]
+        return [
+            f"peers: {', '.join(self.peers)}; {target.name!r} is at {place}",
+            "all but one of them may pool what they see; they must keep to the protocol",
+        ]
+
+    @property
+    def payers(self) -> str:
+        """Who charges it."""
+        return f"Each of {', '.join(self.peers)}"
+
+    def size(self) -> Size:
+        """Return what the job asks for as it stands."""
+        return self.plan.size(self.domain.target)
+
+    @property
+    def levels(self) -> int:
+        """Levels of the tree."""
+        return self.plan.max_depth

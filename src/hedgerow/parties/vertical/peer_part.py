@@ -1,0 +1,133 @@
+"""A tree among peers at one of them, with its own columns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from hedgerow.errors import Code
+from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.runs import agreement as agreeing
+from hedgerow.parties.runs.part import Attempt, StagedPart, as_text
+from hedgerow.parties.runs.stages import Arrays
+from hedgerow.parties.store.models import StoredModel
+from hedgerow.parties.store.own_tables import OwnTable, check_same
+from hedgerow.parties.vertical.columns import OwnColumns
+from hedgerow.parties.vertical.part import check_columns, named_table, pieces, read_rows
+from hedgerow.parties.vertical.peer_job import PivotJob
+from hedgerow.privacy import Leakage, Ledger
+from hedgerow.protocols.checkpoint import Stage
+from hedgerow.protocols.contract import Context
+from hedgerow.protocols.pivot.programs import VERSION, PeerTable, peer
+from hedgerow.tables import Encoded
+
+SCHEMA, SCHEMA_VERSION = "hedgerow.peer-tree", 1
+SHARES = ("choices", "leaves")
+
+
+class PeersPart(StagedPart[PivotJob]):
+    """What a peer does in a run of Pivot.
+
+    A peer reads the table that it has named for the population, with a column of ids. Its part of
+    the tree becomes a model in its own store: what all peers see, and in the vault its shares of
+    what is hidden. How much they send follows from how many rows they have in common, of which
+    nobody else learns anything.
+    """
+
+    result = "model"
+    traffic_is_public = False
+
+    def governors(self) -> Collection[str]:
+        """Return the peers."""
+        return self.job.peers
+
+    def check(self) -> None:
+        """Refuse a job where this peer has no table with ids and its columns; H934, H107.
+
+        What cannot be grown, such as numbers that fit into no ring, the plan refuses: H501.
+        """
+        self.job.make_plan()
+        check_columns(*peer_columns(self.config, self.job), self.config.name, self.job.population)
+
+    def compute(self, attempt: Attempt) -> tuple[Arrays, Leakage]:
+        """Grow the tree."""
+        job, plan, ledger = self.job, self.job.make_plan(), attempt.ledger
+        agreeing.compare_numbers(attempt.network, "version of Pivot", VERSION, Code.WRONG_VERSION)
+        ledger.parties = tuple(f"peer {i}" for i in range(plan.n_peers))
+        plan.charge(ledger)
+        found = peer(
+            Context(
+                attempt.network,
+                attempt.members,
+                plan,
+                job,
+                self._table(attempt),
+                ledger,
+                attempt.stages,
+                progress=lambda numbers: attempt.say("level", **numbers),
+            )
+        )
+        return dict(found.tree.to_state()), found.leakage
+
+    def keep(self, attempt: Attempt, made: Arrays) -> None:
+        """Keep this peer's part of the tree."""
+        last, ledger = attempt.stages.last(), as_text(made.pop("ledger"))
+        assert last is not None
+        # What is kept is read once more, every check replayed, before it is relied on.
+        Ledger.from_json(ledger)
+        leakage = as_text(made.pop("leakage"))
+        self.keep_model(
+            attempt,
+            tag=last.tag.hex(),
+            plan=self.job.make_plan().to_dict(),
+            ledger=ledger,
+            leakage=leakage,
+            # A share of a server has an axis more.
+            shares={name: made[name][:, None] for name in SHARES if name in made},
+            tree={
+                "schema": SCHEMA,
+                "version": SCHEMA_VERSION,
+                **{name: array.tolist() for name, array in made.items() if name not in SHARES},
+            },
+        )
+
+    def _table(self, attempt: Attempt) -> PeerTable:
+        job, plan = self.job, self.job.make_plan()
+        named, own = peer_columns(self.config, job)
+        table = read_rows(own, named, self.config.name)
+        check_same(self.config.state, attempt.run, pieces(table))
+        target = table.labels
+        if target is not None and not plan.classes:
+            there = np.ones(table.n_records, dtype=np.bool_)
+            whole = Encoded(job.domain, np.zeros((len(there), len(plan.owners))), target, there)
+            target = plan.units.count(whole).target
+        mine = () if own.domain is None else own.domain.names
+        bins = {job.domain.names.index(name): table.bins[:, at] for at, name in enumerate(mine)}
+        return PeerTable(bins, table.n_records, target, ids=table.ids)
+
+
+def peer_columns(config: PartyConfig, job: PivotJob) -> tuple[OwnTable, OwnColumns]:
+    """Return the table of this peer, and its columns of the domain of the job; H934."""
+    mine = job.columns[config.name]
+    names = [name for name in job.domain.names if name in mine]
+    target = job.domain.target
+    assert target is not None
+    own = OwnColumns(
+        job.domain.select(names, target=False) if names else None,
+        target if target.name in mine else None,
+    )
+    return named_table(config, job.population), own
+
+
+def read_tree(stored: StoredModel) -> Stage:
+    """Return what `PeersPart.keep` wrote, as `PeerTree.from_state` takes it; H401, H402."""
+    tree = dict(stored.tree or {})
+    if tree.pop("schema", None) != SCHEMA:
+        raise Code.BAD_MODEL_FILE.error(found="no tree of a peer")
+    if (version := tree.pop("version", None)) != SCHEMA_VERSION:
+        raise Code.MODEL_VERSION.error(
+            expected=f"version {SCHEMA_VERSION}", found=f"version {version!r}"
+        )
+    public = {name: np.array(values, dtype=np.int64) for name, values in tree.items()}
+    return public | {name: array[:, 0] for name, array in stored.shares.items()}

@@ -1,0 +1,61 @@
+"""Pivot between processes: the tree of one process, charged once at a peer, and asked by peers."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from hedgerow.errors import Code
+from hedgerow.parties.store.accounts import balances_in
+from hedgerow.protocols.pivot.run import ask_peers
+from tests.parties.towns import json_of
+from tests.parties.vertical.peer_towns import PEERS, PeerTown, aligned, charged, make_job
+from tests.protocols.vertical_id3.ppid3_runs import weather
+
+
+@pytest.mark.parametrize("hide", ["nothing", "thresholds", "features", "peers"])
+def test_the_tree_is_that_of_one_process_and_peers_ask_it(tmp_path: Path, hide: str) -> None:
+    town = PeerTown(tmp_path, queries_per_model=9, queries_per_analyst=8)
+    try:
+        town.start()
+        job = make_job(plan={"max_depth": 2, "hide": hide})
+        run = town.post(job, "wren")
+        town.until_state(run, "done")
+        expected = town.check_tree(job)
+        for name in PEERS:
+            (balance,) = balances_in(town.parties[name].folder)
+            assert [c.key for c in balance.spent.charges] == [job.account_key], name
+            assert math.isinf(balance.spent.epsilon)
+        # How much was sent says how many rows they have in common.
+        for told in town.client("wren").show(run).values():
+            assert told["progress"]["event"] == "done"
+            assert not {"bytes", "rounds"} & set(told["progress"])
+        given = ["--id", 1, "--id", 9, "--id", 3]
+        asked = json_of(town.command("rook", "query", "tennis", *given, "--format", "json"))
+        plan, table = aligned(job), weather()
+        bins = {j: table.bins[[0, 8, 2], j] for j in range(4)}
+        index, _ = ask_peers(plan, expected.tree, bins, 3, charged(plan))
+        assert [row["class"] for row in asked["rows"]] == [
+            plan.domain.target.classes[i] for i in index
+        ]
+        check_refusals(town)
+        shown = json_of(town.command("rook", "models", "show", "tennis", "--format", "json"))
+        assert {row["analyst"]: row["asked"] for row in shown["asking"]} == {"rook": 3}
+        assert {row["audience"] for row in shown["learned"]} >= {"peer", "public"}
+        opened = {row["name"]: row["opened"] for row in shown["opened"]}
+        assert opened == opened | {"which own ids all sites have": 1, "leaves of level 0": 1}
+        assert ("leaves" in opened) == (hide == "nothing")
+    finally:
+        town.stop()
+
+
+def check_refusals(town: PeerTown) -> None:
+    """An instance that not all have; more than the policy allows; what peers do not answer."""
+    for more, code in (
+        (["--id", 98], Code.IDS_DO_NOT_ALIGN),
+        (["--id", 1, "--proba"], Code.BAD_PARAMETER),
+        (["--kept"], Code.BAD_PARAMETER),
+        ([word for day in range(1, 10) for word in ("--id", day)], Code.POLICY_REFUSES),
+    ):
+        refused = town.command("rook", "query", "tennis", *more)
+        assert code.number in refused.stderr, refused.stderr
