@@ -24,7 +24,7 @@ from hedgerow.protocols.topdown.agreement import TAG_BYTES, Stage
 from hedgerow.protocols.topdown.programs import ANSWER
 from hedgerow.protocols.topdown.wire import TopDownAnswer
 from hedgerow.protocols.vertical_id3 import programs as vertical
-from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.party_engine import PartyEngine
 
 ORDERS, SEEN = "lie.json", "seen.jsonl"
 LATER, UNKNOWN = "later", "unknown"
@@ -73,15 +73,15 @@ def lie(folder: str, run: str, attempt: str) -> None:
 
 
 def _about_openings(orders: Orders) -> None:
-    opens = ReplicatedEngine.open
+    opens = PartyEngine.open
 
-    def opening(self: ReplicatedEngine, x: Any, name: str, to: str) -> Any:
+    def opening(self: PartyEngine, x: Any, name: str, to: str) -> Any:
         found = opens(self, x, name, to)
         if found is not None:
             orders.see([name, list(found.shape)], found.tolist())
         return found
 
-    ReplicatedEngine.open = opening  # type: ignore[method-assign]
+    PartyEngine.open = opening  # type: ignore[method-assign]
 
 
 def _about_stages(orders: Orders, run: str) -> None:

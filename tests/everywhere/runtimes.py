@@ -35,8 +35,11 @@ from hedgerow.parties.store.meters import read_meter
 from hedgerow.parties.store.models import StoredModel
 from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
 from hedgerow.parties.vertical.job import VerticalJob
+from hedgerow.parties.vertical.peer_job import PivotJob
+from hedgerow.parties.vertical.peer_part import SHARES, read_tree
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.hidden.programs import mark_collusion
+from hedgerow.protocols.pivot.run import run_pivot
 from hedgerow.protocols.registry import is_published
 from hedgerow.protocols.topdown.programs import ANSWER, ASK
 from hedgerow.protocols.topdown.run import run_topdown
@@ -48,7 +51,8 @@ from tests.everywhere.transcripts import WHERE, Line, Transcript, note_all, note
 from tests.examples.local_grid import LocalGrid
 from tests.parties.runs import topdown_jobs
 from tests.parties.runs.topdown_jobs import NO_NOISE, OWNERS, SERVERS, people
-from tests.parties.vertical import site_towns
+from tests.parties.vertical import peer_towns, site_towns
+from tests.parties.vertical.peer_towns import PEERS
 from tests.parties.vertical.site_towns import SITES, SiteFiles, VerticalTown
 from tests.protocols.vertical_id3.ppid3_runs import WEATHER
 
@@ -116,6 +120,11 @@ def topdown_case(method: str) -> Case:
     return Case(topdown_jobs.make_job(name=method, plan=plan), exact=True)
 
 
+def pivot_case(hide: str) -> Case:
+    job = peer_towns.make_job(name=f"hide-{hide}", plan={"max_depth": 2, "hide": hide})
+    return Case(job, exact=True)
+
+
 def vertical_case(cardinality: str) -> Case:
     job = site_towns.make_job(name=f"{cardinality}-counts", cardinality=cardinality)
     return Case(job, exact=True)
@@ -151,6 +160,8 @@ CASES = {
     "topdown, secure-counts": topdown_case("secure-counts"),
     "vertical-id3, ring": vertical_case("commutative"),
     "vertical-id3, secret counts": vertical_case("secret"),
+    "pivot-tree, basic": pivot_case("nothing"),
+    "pivot-tree, enhanced": pivot_case("thresholds"),
 }
 
 
@@ -225,7 +236,12 @@ def of_one_owner(job: TopDownJob) -> Charges:
 
 def in_estimator(case: Case, tables: Tables, engine: str) -> Outcome:
     """Fit an estimator; where it has no processes, run what it runs."""
-    fit = {ServerJob: _fit_servers, TopDownJob: _fit_owners, VerticalJob: _fit_sites}
+    fit = {
+        ServerJob: _fit_servers,
+        TopDownJob: _fit_owners,
+        VerticalJob: _fit_sites,
+        PivotJob: _fit_peers,
+    }
     folder = tables.root / f"noted-{case.job.name}"
     begun = time.perf_counter()
     with noting_here() as lines, noting(folder):
@@ -304,6 +320,20 @@ def _fit_sites(case: Case, tables: Tables, engine: str) -> Fitted:
     return Outcome(_NOTHING, charges, figures(run.meter)), result
 
 
+def _fit_peers(case: Case, tables: Tables, engine: str) -> Fitted:
+    job, plan = case.job, case.job.make_plan()
+    ledger = peer_towns.charged(plan)
+    run = run_pivot(plan, peer_towns.tables_of(job, tables.sites), ledger, engine)
+    return Outcome(_NOTHING, {"peers": charges_of(ledger)}, figures(run.traffic)), lambda: seen_of(
+        run.tree.to_state()
+    )
+
+
+def seen_of(state: Mapping[str, Any]) -> Any:
+    """Return what all peers see of a tree."""
+    return {key: state[key].tolist() for key in state if key not in SHARES}
+
+
 def nodes_of(root: Any, nodes: Mapping[int, Any]) -> Any:
     return str(root), {number: repr(node) for number, node in sorted(nodes.items())}
 
@@ -321,6 +351,7 @@ class Everybody(VerticalTown):
             secret=True,
             owners=OWNERS,
             coordinator="delta",
+            peers=PEERS,
             analysts=("zoe",),
             populations={"patients": every, "days": every},
             largest_epsilon_per_job=NO_NOISE,
@@ -331,8 +362,10 @@ class Everybody(VerticalTown):
                 "hidden-boosting",
                 "topdown",
                 "vertical-id3",
+                "pivot-tree",
             ),
         )
+        peer_towns.name_tables(self, self.files)
         self.tables = Tables(root)
         for name in OWNERS:
             keep_own_table(self.parties[name].state, OwnTable("patients", self.tables.path(name)))
@@ -352,7 +385,7 @@ class Everybody(VerticalTown):
                 )
 
     def stored(self, name: str, job: Job) -> StoredModel:
-        key = operator_key(self.parties[name].folder) if name in SERVERS else None
+        key = operator_key(self.parties[name].folder) if name in (*SERVERS, *PEERS) else None
         return self.model(name, job.model_name, key)
 
     def members(self, job: Job) -> list[str]:
@@ -366,7 +399,8 @@ class Everybody(VerticalTown):
         """
         job, begun = case.job, time.perf_counter()
         members = self.members(job)
-        self.post(job, "office" if isinstance(job, VerticalJob) else "north")
+        by = {VerticalJob: "office", PivotJob: "wren"}.get(type(job), "north")
+        self.post(job, by)
         self.until_state(job.run_id, "done", *members)
         seconds = time.perf_counter() - begun
         noted = noted_by(self.noted, "worker", job.run_id)
@@ -400,6 +434,9 @@ class Everybody(VerticalTown):
         if isinstance(job, ServerJob):
             assert stores == models
             return {"servers": _one(models, SERVERS)}
+        if isinstance(job, PivotJob):
+            assert stores == models
+            return {"peers": _one(models, PEERS)}
         charges = {"all": _one(models, kept), "owner": _one(stores, OWNERS)}
         secret = job.plan.method == "secure-counts"
         return charges | ({"servers": _one(stores, SERVERS)} if secret else {})
@@ -408,6 +445,8 @@ class Everybody(VerticalTown):
         job = case.job
         if isinstance(job, VerticalJob):
             return [nodes_of(n.root, n.nodes) for n in (self.nodes(name, job) for name in SITES)]
+        if isinstance(job, PivotJob):
+            return _one({name: seen_of(read_tree(one)) for name, one in kept.items()}, PEERS)
         if isinstance(job, TopDownJob) or is_published(job.protocol):
             texts = {name: json.dumps(one.tree) for name, one in kept.items()}
             return Tree.from_json(_one(texts, kept)).to_dict()

@@ -17,7 +17,8 @@ from hedgerow.parties.runs.jobs import ServerJob
 from hedgerow.parties.runs.topdown_job import TopDownJob
 from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.parties.vertical.part import OTHERS
-from hedgerow.protocols.registry import SERVER_PROTOCOLS, TOPDOWN, VERTICAL, is_published
+from hedgerow.parties.vertical.peer_job import PivotJob
+from hedgerow.protocols.registry import PIVOT, SERVER_PROTOCOLS, TOPDOWN, VERTICAL, is_published
 from hedgerow.protocols.topdown import programs as topdown
 from hedgerow.protocols.topdown.programs import ASK, TREE
 from hedgerow.protocols.vertical_id3 import programs as vertical
@@ -42,6 +43,7 @@ BY_DEFAULT = {
         "hidden-regression",
         "topdown, secure-counts",
         "vertical-id3, secret counts",
+        "pivot-tree, enhanced",
     },
     "daemons": {
         "hidden-tree, noisy",
@@ -49,6 +51,7 @@ BY_DEFAULT = {
         "topdown, noisy-counts",
         "topdown, secure-counts",
         "vertical-id3, ring",
+        "pivot-tree, basic",
     },
     "flower": {"topdown, noisy-counts", "topdown, local-rnm"},
 }
@@ -59,7 +62,7 @@ TOLERANCE = {"hidden-regression": 100 * 2.0**-24}
 
 def test_every_protocol_is_in_the_matrix() -> None:
     everywhere = {case.job.protocol for case in CASES.values()}
-    assert everywhere == {*SERVER_PROTOCOLS, TOPDOWN, VERTICAL}
+    assert everywhere == {*SERVER_PROTOCOLS, TOPDOWN, VERTICAL, PIVOT}
     assert BY_DEFAULT["flower"] == {n for n, c in CASES.items() if runs_in_flower(c)}
 
 
@@ -112,8 +115,8 @@ def test_the_same_everywhere(
             else in_estimator(case, tables, "processes")
         )
         sent, added = there.transcript.sent, Counter[tuple[str, int]]()
-        if daemons and isinstance(case.job, ServerJob):
-            sent, added = without_agreement(case.job, sent)
+        if daemons and isinstance(case.job, ServerJob | PivotJob):
+            sent, added = without_agreement(case.job, sent, here)
         check_sent(case, sent, here.transcript.sent)
         check_opened(case, there, here)
         check_meter(there, here, added)
@@ -149,16 +152,23 @@ def unsent_in_flower(sent: Sent) -> Sent:
     return found
 
 
-def without_agreement(job: ServerJob, sent: Sent) -> tuple[Sent, Counter[tuple[str, int]]]:
+def without_agreement(
+    job: ServerJob | PivotJob, sent: Sent, here: Outcome
+) -> tuple[Sent, Counter[tuple[str, int]]]:
     """Servers that may fall over agree, stage by stage; return the rest, and what that is for one.
 
     They tell each other how many stages they have, and the digest of each upload; that a stage is
     kept, of which there is one for a level, one for what is published last, and the model; the
-    digest of the ledger; and take leave once more, when they have the model.
+    digest of the ledger; and take leave once more, when they have the model. Peers compare
+    versions in place of uploads, and keep their rows, and all that they open.
     """
-    stages = job.levels + is_published(job.protocol)
     kept = ("kept", 32)
-    begin = [("stages", 8), ("compare uploads", 32 * len(job.uploads))]
+    if isinstance(job, PivotJob):
+        stages = 1 + len(here.transcript.values[0])
+        begin = [("stages", 8), ("version of Pivot", 8)]
+    else:
+        stages = job.levels + is_published(job.protocol)
+        begin = [("stages", 8), ("compare uploads", 32 * len(job.uploads))]
     end = [("compare", 32), kept, ("farewell", 0), ("farewell", 0)]
     found = {}
     for pair, messages in sent.items():

@@ -23,7 +23,7 @@ from tests.everywhere.liars import LATER, ORDERS, SEEN, UNKNOWN
 from tests.everywhere.runtimes import ROOT, Everybody, server_case
 from tests.parties.runs import topdown_jobs
 from tests.parties.towns import PATIENCE
-from tests.parties.vertical import site_towns
+from tests.parties.vertical import peer_towns, site_towns
 
 LYING = Path(__file__).parent / "lying"
 pytestmark = pytest.mark.slow
@@ -128,6 +128,20 @@ def test_a_server_of_an_open_tree(town: LiarsTown, first: str, read: int, claim:
     town.check_one_charge(job)
 
 
+@pytest.mark.parametrize("claim", [0, 1, 2, LATER, UNKNOWN])
+def test_a_peer(town: LiarsTown, claim: Any) -> None:
+    """The first stage has its rows, the others what was opened; nothing of it has noise."""
+    name = f"peer-{claim}"
+    job = peer_towns.make_job(name=name, plan={"max_depth": 1})
+    town.lie("rook", of="server", read=2, claim=claim, first="")
+    town.run_out(job, "rook", "wren")
+    town.check_one_draw("rook")
+    if claim in (0, 1, 2, UNKNOWN):
+        # Three stages were confirmed: who denies one is shown nothing any more.
+        assert len(town.attempts("rook")) == 1
+    town.check_one_charge(job)
+
+
 STAGES = [
     (stage, tag) for stage in ("FRESH", "KEPT", "OPENING", "OPENED") for tag in ("known", "?")
 ]
@@ -169,7 +183,13 @@ def test_a_site(town: LiarsTown, cardinality: str, claim: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("liar", "of"), [("cedar", "server"), ("delta", "coordinator"), ("observatory", "site")]
+    ("liar", "of"),
+    [
+        ("cedar", "server"),
+        ("delta", "coordinator"),
+        ("observatory", "site"),
+        ("rook", "peer"),
+    ],
 )
 def test_a_database_that_was_set_back(town: LiarsTown, liar: str, of: str, tmp_path: Path) -> None:
     """It knows of nothing that the others have met it about: H936, before anything is drawn."""
@@ -177,9 +197,10 @@ def test_a_database_that_was_set_back(town: LiarsTown, liar: str, of: str, tmp_p
         "server": server_case("open-tree", "", epsilon=1.0, max_depth=1).job,
         "coordinator": topdown_jobs.make_job(plan={"epsilon": 2.0, "n_splits": 2, "max_depth": 2}),
         "site": site_towns.make_job(epsilon=8.0, max_depth=1),
+        "peer": peer_towns.make_job(plan={"max_depth": 1}),
     }
     job = jobs[of].model_copy(update={"name": f"set-back-{of}"})
-    by = "office" if of == "site" else "north"
+    by = {"site": "office", "peer": "wren"}.get(of, "north")
     state = town.parties[liar].folder / "state"
     town.meet(job)
     town.kill(liar)

@@ -18,7 +18,7 @@ from typing import Any
 
 from hedgerow.net.network import Network
 from hedgerow.privacy import Leakage
-from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.party_engine import PartyEngine
 
 WHERE = "HEDGEROW_TRANSCRIPTS"
 Line = list[Any]
@@ -31,7 +31,7 @@ def note_all(note: Note, patch: Callable[[Any, str, Any], None] = setattr) -> No
         Network.exchange,
         Network.post,
         Leakage.check,
-        ReplicatedEngine.open,
+        PartyEngine.open,
     )
 
     def exchanging(self: Network, step: str, plan: Any, outbox: Any) -> Any:
@@ -54,7 +54,7 @@ def note_all(note: Note, patch: Callable[[Any, str, Any], None] = setattr) -> No
         if sys._getframe(1).f_globals["__name__"] != "hedgerow.secure.clear":
             note(["opened", threading.get_ident(), name, to, list(map(int, shape)), times])
 
-    def opening(self: ReplicatedEngine, x: Any, name: str, to: str) -> Any:
+    def opening(self: PartyEngine, x: Any, name: str, to: str) -> Any:
         found = opens(self, x, name, to)
         if found is not None:
             note(["value", threading.get_ident(), name, to, found.tolist()])
@@ -63,7 +63,7 @@ def note_all(note: Note, patch: Callable[[Any, str, Any], None] = setattr) -> No
     patch(Network, "exchange", exchanging)
     patch(Network, "post", posting)
     patch(Leakage, "check", checking)
-    patch(ReplicatedEngine, "open", opening)
+    patch(PartyEngine, "open", opening)
 
 
 def note_process(words: list[str]) -> None:
@@ -85,7 +85,7 @@ class Transcript:
     """What was sent between any two parties, in order, and opened at each; numbers of parties.
 
     `sent` has step and bytes; `opened` has name, audience, shape and times, `values` what engines
-    have opened to all servers.
+    have opened to all servers, or to all peers.
     """
 
     sent: dict[tuple[int, int], list[tuple[str, int]]] = field(default_factory=dict)
@@ -118,7 +118,7 @@ def transcript_of(processes: Iterable[Iterable[Line]]) -> Transcript:
                 if kind == "opened":
                     name, to, shape, times = what
                     made.opened[party].append((name, to, tuple(shape), times))
-                elif what[1] == "server":
+                elif what[1] in ("server", "peer"):
                     made.values[party].append((what[0], what[2]))
     return made
 

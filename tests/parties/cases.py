@@ -31,6 +31,8 @@ from tests.parties.runs.run_servers import job as server_job
 from tests.parties.runs.topdown_jobs import NO_NOISE, topdown_town
 from tests.parties.runs.topdown_jobs import make_job as topdown_job
 from tests.parties.towns import PATIENCE, Town
+from tests.parties.vertical.peer_towns import PeerTown
+from tests.parties.vertical.peer_towns import make_job as pivot_job
 from tests.parties.vertical.site_towns import VerticalTown
 from tests.parties.vertical.site_towns import make_job as vertical_job
 
@@ -228,6 +230,25 @@ def vertical(root: Path, start: Start, **options: Any) -> Training:
     )
 
 
+def pivot(root: Path, start: Start, hide: str, **options: Any) -> Training:
+    town = PeerTown(root, **options)
+    start(town)
+    plan = {"max_depth": 1, "hide": hide}
+
+    def made(job: Any) -> Any:
+        town.check_tree(job)
+        return [town.stored(name, job).ledger for name in sorted(town.processes)]
+
+    return Training(
+        town,
+        ("heron", "rook"),
+        start,
+        by="wren",
+        job=lambda name: pivot_job(name=name, plan=plan),
+        made=made,
+    )
+
+
 def evaluation(root: Path, start: Start, **options: Any) -> Training:
     """A model is trained before, on other people than those that every act is paid for by."""
     more = {
@@ -329,6 +350,8 @@ CASES: dict[str, Callable[..., Case]] = {
     "topdown, secret counts": lambda root, start, **o: topdown(root, start, "secure-counts", **o),
     "vertical-id3, ring": vertical,
     "vertical-id3, secret counts": lambda root, start, **o: vertical(root, start, secret=True, **o),
+    "pivot-tree, basic": lambda root, start, **o: pivot(root, start, "nothing", **o),
+    "pivot-tree, enhanced": lambda root, start, **o: pivot(root, start, "thresholds", **o),
     "evaluation": evaluation,
     "questions": Asking,
 }

@@ -77,12 +77,16 @@ class PivotTree(AccountedEstimator):
             bins = [{j: encoded.bins[:, j] for j in group} for group in self.columns_]
             return self._grow(bins, encoded, int(self.target_at) % peers, ledger)
 
-    def fit_peers(self, tables: Sequence[Any], ys: Sequence[Any]) -> Self:
+    def fit_peers(
+        self, tables: Sequence[Any], ys: Sequence[Any], ids: Sequence[Any] | None = None
+    ) -> Self:
         """Grow the tree on the tables of several peers, with names for the columns.
 
         The table is None at a peer that holds the target alone; `ys` have the target at one peer
-        and None at the others. Rows are matched by their place.
+        and None at the others. Rows are matched by their place; with `ids`, of all peers, by
+        these: the rows that all of them have are found in a ring first.
 
+        Reveals: to each peer what ``what_was_learned_`` lists.
         H106 for a column at two peers, H755 for a target at none or several.
         """
         self._check_parameters()
@@ -90,7 +94,7 @@ class PivotTree(AccountedEstimator):
             domain, parts, target_at = parts_of_sites(
                 tables,
                 ys,
-                None,
+                ids,
                 self.domain,
                 task=self._task,
                 max_bins=self.max_bins,
@@ -114,7 +118,8 @@ class PivotTree(AccountedEstimator):
             n = len(target)
             every = np.zeros((n, len(domain.names)), dtype=domain.dtype)
             encoded = Encoded(domain, every, target, np.ones(n, dtype=np.bool_))
-            return self._grow(bins, encoded, target_at, ledger)
+            names = None if ids is None else [table.ids for _, table in parts]
+            return self._grow(bins, encoded, target_at, ledger, names)
 
     def _grow(
         self,
@@ -122,6 +127,7 @@ class PivotTree(AccountedEstimator):
         encoded: Encoded,
         target_at: int,
         ledger: Ledger,
+        ids: Sequence[NDArray[Any]] | None = None,
     ) -> Self:
         for i, columns in enumerate(bins):
             if not columns and i != target_at:
@@ -133,11 +139,22 @@ class PivotTree(AccountedEstimator):
         for i, columns in enumerate(bins):
             owners[list(columns)] = i
         plan = self._options().plan(
-            encoded.domain, n, owners=owners.tolist(), n_peers=peers, target_at=target_at
+            encoded.domain,
+            n if ids is None else min(map(len, ids)),
+            owners=owners.tolist(),
+            n_peers=peers,
+            target_at=target_at,
+            align="given" if ids is None else "ring",
         )
         target = encoded.target if plan.classes else plan.units.count(encoded).target
         tables = [
-            PeerTable(own, n, target if i == target_at else None) for i, own in enumerate(bins)
+            PeerTable(
+                own,
+                n if ids is None else len(ids[i]),
+                target if i == target_at else None,
+                ids=None if ids is None else ids[i],
+            )
+            for i, own in enumerate(bins)
         ]
         self._charge(plan, ledger)
         place: Any = self.engine
@@ -189,8 +206,10 @@ class PivotTree(AccountedEstimator):
     def what_was_learned_(self) -> dict[str, list[dict[str, Any]]]:
         """What every peer learned of the tree: name, times, values, why."""
         check_is_fitted(self, "run_")
-        learned = self.run_.leakage.what_was_learned("peer")
-        return {f"peer {i}": learned for i in range(self.plan_.n_peers)}
+        return {
+            f"peer {i}": leakage.what_was_learned(f"peer {i}")
+            for i, leakage in enumerate(self.run_.leakages)
+        }
 
     def _options(self) -> PivotOptions:
         return self._options_type.from_parameters(self.get_params(deep=False))

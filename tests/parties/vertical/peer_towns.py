@@ -12,7 +12,7 @@ from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.store.models import StoredModel
 from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
 from hedgerow.parties.vertical.peer_job import PivotJob
-from hedgerow.parties.vertical.peer_part import SHARES, read_tree
+from hedgerow.parties.vertical.peer_part import SHARES, columns_of, peer_table, read_tree
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.pivot.plan import PivotPlan
 from hedgerow.protocols.pivot.programs import PeerTable
@@ -60,6 +60,15 @@ def run_here(job: PivotJob) -> PivotRun:
         for i in range(plan.n_peers)
     ]
     return run_pivot(plan, tables, charged(plan))
+
+
+def tables_of(job: PivotJob, files: SiteFiles) -> list[PeerTable]:
+    """Read the rows of all peers, in whatever order they have them."""
+    made = []
+    for name, site in PLACES.items():
+        own = columns_of(job, name)
+        made.append(peer_table(job, own, own.table(files.table(site), "id")))
+    return made
 
 
 def aligned(job: PivotJob) -> PivotPlan:

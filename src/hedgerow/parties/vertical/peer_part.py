@@ -20,6 +20,7 @@ from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.checkpoint import Stage
 from hedgerow.protocols.contract import Context
 from hedgerow.protocols.pivot.programs import VERSION, PeerTable, peer
+from hedgerow.protocols.vertical_id3.site import SiteTable
 from hedgerow.tables import Encoded
 
 SCHEMA, SCHEMA_VERSION = "hedgerow.peer-tree", 1
@@ -93,31 +94,38 @@ class PeersPart(StagedPart[PivotJob]):
         )
 
     def _table(self, attempt: Attempt) -> PeerTable:
-        job, plan = self.job, self.job.make_plan()
-        named, own = peer_columns(self.config, job)
+        named, own = peer_columns(self.config, self.job)
         table = read_rows(own, named, self.config.name)
         check_same(self.config.state, attempt.run, pieces(table))
-        target = table.labels
-        if target is not None and not plan.classes:
-            there = np.ones(table.n_records, dtype=np.bool_)
-            whole = Encoded(job.domain, np.zeros((len(there), len(plan.owners))), target, there)
-            target = plan.units.count(whole).target
-        mine = () if own.domain is None else own.domain.names
-        bins = {job.domain.names.index(name): table.bins[:, at] for at, name in enumerate(mine)}
-        return PeerTable(bins, table.n_records, target, ids=table.ids)
+        return peer_table(self.job, own, table)
 
 
 def peer_columns(config: PartyConfig, job: PivotJob) -> tuple[OwnTable, OwnColumns]:
     """Return the table of this peer, and its columns of the domain of the job; H934."""
-    mine = job.columns[config.name]
-    names = [name for name in job.domain.names if name in mine]
-    target = job.domain.target
+    return named_table(config, job.population), columns_of(job, config.name)
+
+
+def columns_of(job: PivotJob, name: str) -> OwnColumns:
+    """Return what a peer has of the domain of a job."""
+    mine, target = job.columns[name], job.domain.target
     assert target is not None
-    own = OwnColumns(
+    names = [name for name in job.domain.names if name in mine]
+    return OwnColumns(
         job.domain.select(names, target=False) if names else None,
         target if target.name in mine else None,
     )
-    return named_table(config, job.population), own
+
+
+def peer_table(job: PivotJob, own: OwnColumns, table: SiteTable) -> PeerTable:
+    """Return the rows of a peer as its program takes them."""
+    plan, target, names = job.make_plan(), table.labels, job.domain.names
+    if target is not None and not plan.classes:
+        there = np.ones(table.n_records, dtype=np.bool_)
+        every = np.zeros((table.n_records, len(names)), dtype=job.domain.dtype)
+        target = plan.units.count(Encoded(job.domain, every, target, there)).target
+    mine = () if own.domain is None else own.domain.names
+    bins = {names.index(name): table.bins[:, at] for at, name in enumerate(mine)}
+    return PeerTable(bins, table.n_records, target, ids=table.ids)
 
 
 def read_tree(stored: StoredModel) -> Stage:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.net.launch import run_parties
+from hedgerow.net.mesh import Mesh
 from hedgerow.net.meter import Reading
 from hedgerow.net.network import Network
 from hedgerow.net.simulator import Simulator
@@ -24,6 +25,7 @@ from hedgerow.protocols.pivot.plan import PivotPlan
 from hedgerow.protocols.pivot.programs import (
     OFFLINE,
     PeerAnswers,
+    PeerPart,
     PeerQuestion,
     PeerTable,
     peer,
@@ -38,11 +40,19 @@ _PATIENCE = 600.0
 
 @dataclass(frozen=True)
 class PivotRun:
-    """A tree among peers, and how it came about; `tree` has the shares of all of them."""
+    """A tree among peers, and how it came about; `tree` has the shares of all of them.
+
+    What each peer learned differs where they have aligned their rows.
+    """
 
     tree: PeerTree = field(repr=False)
-    leakage: Leakage = field(repr=False)
+    leakages: tuple[Leakage, ...] = field(repr=False)
     traffic: Reading = field(repr=False)
+
+    @property
+    def leakage(self) -> Leakage:
+        """What the first peer learned."""
+        return self.leakages[0]
 
     @property
     def offline(self) -> Reading:
@@ -65,16 +75,19 @@ def run_pivot(
 ) -> PivotRun:
     """Grow a tree among peers; the ledger was charged with what the plan releases.
 
-    "simulate" has all peers in this process, where the same steps work on the shares of all;
-    "processes" has each in its own, over mutual TLS. A seed makes masks repeatable.
+    "simulate" has all peers in this process, where the same steps work on the shares of all, unless
+    rows are yet to be aligned, which each does for itself; "processes" has each in its own, over
+    mutual TLS. A seed makes masks repeatable.
     """
     check_option("engine", place, Place)
     if place == "processes":
         return _in_processes(plan, tables, ledger, seed)
+    if plan.align == "ring":
+        return _side_by_side(plan, tables, ledger, seed)
     network = Simulator(plan.n_peers)
     context = Context(network, members_of(plan), plan, table=joined(tables), ledger=ledger)
     found = peer(replace(context, seed=seed))
-    return PivotRun(found.tree, found.leakage, found.traffic)
+    return PivotRun(found.tree, (found.leakage,) * plan.n_peers, found.traffic)
 
 
 def ask_peers(
@@ -115,18 +128,41 @@ def pivot_member(
     plan = PivotPlan.from_dict(dict(public["plan"]))
     ledger = Ledger.from_json(public["ledger"])
     bins = {int(j): np.asarray(column) for j, column in own["bins"].items()}
-    table = PeerTable(bins, own["n"], own["target"])
+    table = PeerTable(bins, own["n"], own["target"], ids=own["ids"])
     context = Context(network, members_of(plan), plan, table=table, ledger=ledger)
     found = peer(replace(context, seed=public["seed"]))
     record = {"ledger": ledger.to_json(), "leakage": found.leakage.to_json()}
     return record | {"tree": found.tree.to_state()}
 
 
+def _side_by_side(
+    plan: PivotPlan, tables: Sequence[PeerTable], ledger: Ledger, seed: int | None
+) -> PivotRun:
+    text = ledger.to_json()
+
+    def attend(network: Network) -> PeerPart:
+        own = Ledger.from_json(text)
+        (party,) = network.local
+        context = Context(network, members_of(plan), plan, table=tables[party], ledger=own)
+        return peer(replace(context, seed=seed))
+
+    seats = [(party,) for party in range(plan.n_peers)]
+    parts: list[PeerPart] = Mesh(plan.n_peers, timeout=LIMIT).run(dict.fromkeys(seats, attend))
+    return PivotRun(
+        _joined_tree([part.tree.to_state() for part in parts], plan),
+        tuple(part.leakage for part in parts),
+        reduce(or_, (part.traffic for part in parts)),
+    )
+
+
 def _in_processes(
     plan: PivotPlan, tables: Sequence[PeerTable], ledger: Ledger, seed: int | None
 ) -> PivotRun:
     own = {
-        i: [{"bins": {str(j): b for j, b in t.bins.items()}, "n": t.n, "target": t.target}]
+        i: [
+            {"bins": {str(j): b for j, b in t.bins.items()}}
+            | {name: getattr(t, name) for name in ("n", "target", "ids")}
+        ]
         for i, t in enumerate(tables)
     }
     public = {"plan": plan.to_dict(), "ledger": ledger.to_json(), "seed": seed}
@@ -134,12 +170,14 @@ def _in_processes(
         pivot_member, plan.n_peers, [public], own=own, timeout=_PATIENCE, limit=LIMIT
     )
     values = [end.value for end in ends]
-    check_alike(values, ("ledger", "leakage"))
+    check_alike(values, ("ledger", "leakage") if plan.align == "given" else ("ledger",))
     tree = _joined_tree([value["tree"] for value in values], plan)
     meters = [end.meter for end in ends if end.meter]
     # What was opened is checked against the charges of the ledger that went along.
-    leakage = Leakage.from_json(values[0]["leakage"], Ledger.from_json(values[0]["ledger"]))
-    return PivotRun(tree, leakage, reduce(or_, meters, Reading((), {})))
+    leakages = tuple(
+        Leakage.from_json(value["leakage"], Ledger.from_json(value["ledger"])) for value in values
+    )
+    return PivotRun(tree, leakages, reduce(or_, meters, Reading((), {})))
 
 
 def _joined_tree(states: Sequence[Stage], plan: PivotPlan) -> PeerTree:
@@ -149,5 +187,6 @@ def _joined_tree(states: Sequence[Stage], plan: PivotPlan) -> PeerTree:
         for name in ("choices", "leaves")
         if name in states[0]
     }
-    engine = AdditiveEngine(Simulator(plan.n_peers), Leakage([]))
+    # It holds the shares and computes nothing: no key is drawn.
+    engine = AdditiveEngine(Simulator(plan.n_peers), Leakage([]), insecure_seed=b"held")
     return PeerTree.from_state(engine, {**states[0], **shares})
