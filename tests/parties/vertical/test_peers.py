@@ -7,10 +7,18 @@ import pytest
 
 from hedgerow.errors import Code
 from hedgerow.parties.store.accounts import balances_in
+from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
 from hedgerow.protocols.pivot.run import ask_peers
 from tests.parties.towns import json_of
-from tests.parties.vertical.peer_towns import PEERS, PeerTown, aligned, charged, make_job
-from tests.protocols.vertical_id3.ppid3_runs import weather
+from tests.parties.vertical.peer_towns import (
+    PEERS,
+    PLACES,
+    PeerTown,
+    aligned,
+    charged,
+    make_job,
+)
+from tests.protocols.vertical_id3.ppid3_runs import WEATHER, weather
 
 
 @pytest.mark.parametrize("hide", ["nothing", "thresholds", "features", "peers"])
@@ -59,3 +67,38 @@ def check_refusals(town: PeerTown) -> None:
     ):
         refused = town.command("rook", "query", "tennis", *more)
         assert code.number in refused.stderr, refused.stderr
+
+
+def test_rows_that_make_no_tree_end_a_run_with_a_number(tmp_path: Path) -> None:
+    town = PeerTown(tmp_path, populations=dict.fromkeys(("days", "nights", "noons"), math.inf))
+    try:
+        text = (tmp_path / "office.csv").read_text()
+        header, *lines = text.splitlines()
+        name_table(town, "nights", "\n".join([header, *(f"9{line}" for line in lines)]))
+        name_table(town, "noons", text.replace("mild", "warm"))
+        town.start()
+        small = WEATHER.model_copy(update={"capacity": 13}).to_dict()
+        for name, changes, code, words in (
+            ("apart", {"population": "nights"}, Code.IDS_DO_NOT_ALIGN, "no id that all"),
+            ("few", {"least_records": 15}, Code.IDS_DO_NOT_ALIGN, "Found: 14"),
+            ("small", {"domain": small}, Code.CAPACITY_EXCEEDED, "at most 13 rows"),
+            ("warm", {"population": "noons"}, Code.UNKNOWN_CATEGORY, "at that site says which"),
+        ):
+            run = town.post(make_job(name=name, **changes), "wren")
+            town.until(lambda run=run: "failed" in town.states(run).values(), f"{name} to fail")
+            said = " ".join(town.errors(run).values())
+            assert code.number in said, (name, said)
+            assert words in said, (name, said)
+            # What the others may not know, they are not told.
+            assert "warm'" not in said
+    finally:
+        town.stop()
+
+
+def name_table(town: PeerTown, population: str, office: str) -> None:
+    """Have peers name tables of another population, in which one has these rows."""
+    path = town.root / f"{population}.csv"
+    path.write_text(office)
+    for name, site in PLACES.items():
+        table = path if site == "office" else town.root / f"{site}.csv"
+        keep_own_table(town.parties[name].state, OwnTable(population, table, "id"))

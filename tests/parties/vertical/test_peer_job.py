@@ -1,0 +1,119 @@
+"""Job files of a tree among peers: strict, and honest about what it costs."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.mesh import Mesh
+from hedgerow.net.network import Network
+from hedgerow.parties.consortium.policy import Policy
+from hedgerow.parties.runs.admission import admit
+from hedgerow.parties.runs.agreement import compare_numbers
+from hedgerow.parties.runs.jobs import load_job, read_job
+from hedgerow.parties.store.accounts import Accounts
+from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
+from hedgerow.parties.vertical.peer_job import PivotJob
+from tests.parties.vertical.peer_towns import PEERS, PeerTown, job_dict, make_job
+from tests.parties.wire.parties_calls import refuses
+from tests.protocols.vertical_id3.ppid3_runs import WEATHER
+
+HELD: dict[str, list[str]] = job_dict()["columns"]
+
+
+def test_the_plan_follows_from_columns_of_peers() -> None:
+    job = make_job(plan={"max_depth": 3, "hide": "features"})
+    plan = job.make_plan()
+    assert (plan.n_peers, plan.owners, plan.target_at) == (3, (0, 2, 1, 1), 0)
+    assert (plan.depth, plan.hide, plan.align, plan.capacity) == (3, "features", "ring", 20)
+    moved = make_job(columns=HELD | {"heron": ["outlook"], "wren": ["temperature", "play"]})
+    assert moved.make_plan().target_at == 2
+    assert job.model_name == "tennis"
+    assert make_job(model="rain").model_name == "rain"
+
+
+def test_text_and_hash(tmp_path: Path) -> None:
+    job = make_job()
+    path = tmp_path / "job.toml"
+    path.write_text(job.to_toml())
+    assert load_job(path) == job
+    assert read_job(job.to_toml()) == job
+    changes: list[dict[str, Any]] = [
+        {},
+        {"peers": list(PEERS[::-1])},
+        {"least_records": 3},
+        {"plan": {"max_depth": 3}},
+    ]
+    assert len({make_job(**change).hash for change in changes}) == len(changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"peers": ["heron"]}, "peers"),
+        ({"peers": [f"p{i}" for i in range(11)]}, "peers"),
+        ({"peers": ["heron", "heron", "wren"]}, "twice"),
+        ({"columns": HELD | {"owl": ["wind"]}}, "none of the peers"),
+        ({"columns": HELD | {"rook": ["humidity"]}}, "column 'wind' at no peer"),
+        ({"columns": HELD | {"wren": ["temperature", "wind"]}}, "column 'wind' at two peers"),
+        ({"columns": HELD | {"heron": ["outlook"]}}, "the target 'play' at no peer"),
+        ({"columns": HELD | {"wren": ["temperature", "play"]}}, "the target 'play' at two peers"),
+        ({"columns": HELD | {"wren": ["temperature", "rain"]}}, "'rain', which the domain"),
+        ({"peers": [*PEERS, "owl"]}, "no columns of owl"),
+        ({"align": "hidden"}, "align"),
+        ({"least_records": 0}, "least_records"),
+        ({"analysts": ["zoe"]}, "asked by the peers alone"),
+        ({"plan": {"max_depth": 0}}, "max_depth"),
+        ({"plan": {"hide": "everything"}}, "hide"),
+        ({"plan": {"epsilon": 1.0}}, "epsilon"),
+        ({"domain": WEATHER.select(WEATHER.names, target=False).to_dict()}, "without a target"),
+        ({"sites": ["club"]}, "sites"),
+    ],
+)
+def test_what_is_no_job_is_refused(changes: dict[str, Any], words: str) -> None:
+    found = refuses(Code.BAD_JOB, lambda: PivotJob.read(job_dict(**changes), "it")).found
+    assert words in found
+
+
+def test_it_has_no_finite_epsilon() -> None:
+    costs = make_job().costs()
+    assert {name for name in costs if name.startswith("peer")} == {"peer", "peer 0"}
+    assert all(math.isinf(cost.epsilon) for name, cost in costs.items() if "peer" in name)
+    opened = dict(make_job().opened())
+    assert opened["which own ids all sites have"] == opened["leaves of level 0"] == "peer"
+    assert opened["sub-intersections of sets in 1 x 1 x 1 groups"] == "peer 0"
+
+
+def test_what_a_peer_lacks_is_refused_before_anything_is_charged(tmp_path: Path) -> None:
+    town = PeerTown(tmp_path)
+    config = town.parties["rook"]
+    accounts = Accounts(config.state, Policy.load(config.folder))
+
+    def refusal(code: Code, **changes: Any) -> str:
+        job, policy = make_job(**changes), Policy.load(config.folder)
+        return refuses(code, lambda: admit(job, "wren", config, policy, accounts)).found
+
+    admit(make_job(), "wren", config, Policy.load(config.folder), accounts)
+    # Numbers of so many rows, times the grid of scores, fit into no ring.
+    room = WEATHER.model_copy(update={"capacity": 1 << 31}).to_dict()
+    assert "64" in refusal(Code.BAD_PARAMETER, domain=room)
+    no_room = WEATHER.model_copy(update={"capacity": None}).to_dict()
+    refusal(Code.MISSING_CAPACITY, domain=no_room)
+    swapped = HELD | {"heron": ["humidity", "wind", "play"], "rook": ["outlook"]}
+    assert "some of them" in refusal(Code.MISSING_COLUMN, columns=swapped)
+    path = tmp_path / "observatory.csv"
+    keep_own_table(config.state, OwnTable("days", path))
+    assert "without" in refusal(Code.NO_TABLE_HERE)
+    assert not accounts.spent("days").charges
+    town.stop()
+
+
+def test_peers_of_another_version_do_not_begin() -> None:
+    def attend(network: Network) -> None:
+        compare_numbers(network, "version of Pivot", 1 + network.local[0] // 2, Code.WRONG_VERSION)
+
+    with pytest.raises(HedgerowError, match="version of Pivot") as caught:
+        Mesh(3).run({(i,): attend for i in range(3)})
+    assert caught.value.code is Code.WRONG_VERSION
