@@ -17,7 +17,7 @@ from hedgerow.parties.roles.catalogue import Catalogue, ChargeVerbs
 from hedgerow.parties.roles.daemon import Daemon
 from hedgerow.parties.runs.verbs import RunVerbs
 from hedgerow.parties.store.uploads import UploadVerbs
-from hedgerow.parties.vertical.answering import SiteAnswers
+from hedgerow.parties.vertical.answering import HolderAnswers
 from hedgerow.parties.wire.handlers import Verb, declared_verbs
 from hedgerow.parties.wire.inbox import Inbox
 from hedgerow.parties.wire.openapi import fields_schema
@@ -26,7 +26,7 @@ SERVICES: dict[str, tuple[type, ...]] = {
     "Every party": (Daemon, RunVerbs, Catalogue),
     "Who leads runs": (Inbox,),
     "A server": (UploadVerbs, QueryService, ChargeVerbs, EvaluationVerbs),
-    "A site": (SiteAnswers,),
+    "A site": (HolderAnswers,),
 }
 
 HEAD = """# Requests

@@ -37,14 +37,15 @@ clock = {t.clock:g}       # by which the clock of a server may differ
 
 # The members, the same list in the same order at all parties: names, roles and, for those who are
 # called, addresses. The first server is server 0. Names have the characters a-z, 0-9 and -.
-# role        server: computes on shares; there are exactly three, or none beside a coordinator or
-#             sites.
+# role        server: computes on shares; there are exactly three, or none beside a coordinator,
+#             sites or peers.
 #             owner: uploads shares of its table, or answers a coordinator with noise.
 #             analyst: asks models. coordinator: carries a top-down run; nobody trusts it.
 #             site: holds columns of records that other sites have columns of; they call each other.
-# host        where the others reach a server, a coordinator or a site. 127.0.0.1 is this machine
-#             alone, for study: write the real host name before other machines are used.
-# port        for requests: of owners, of analysts, of the servers and of sites.
+#             peer: the same, and computes with the other peers on shares.
+# host        where the others reach a server, a coordinator, a site or a peer. 127.0.0.1 is this
+#             machine alone, for study: write the real host name before other machines are used.
+# port        for requests: of owners, of analysts, of the servers, of sites and peers.
 # run_port    for training and answers with others who take part.
 {members}"""
 
@@ -71,16 +72,17 @@ allow_exact = {exact}
 # Protocols of jobs that may run. What "hidden-tree", "hidden-regression" and "hidden-boosting" make
 # stays hidden on the servers; "open-tree" would publish the tree, with noise by its epsilon, and so
 # does "topdown". "vertical-id3" grows a tree in pieces that stay at their sites, which learn exact
-# counts: it needs allow_exact, and a population without a limit. "evaluation" would tell an
-# analyst, with noise, how good a hidden model is on held-out uploads.
+# counts: it needs allow_exact, and a population without a limit. So does "pivot-tree", a tree among
+# peers, who see of it what the job says. "evaluation" would tell an analyst, with noise, how good a
+# hidden model is on held-out uploads.
 allowed_protocols = [{protocols}]
 
 # Members that may ask models.
 allowed_analysts = [{analysts}]
 
-# Members, such as owners or sites, that may post jobs: each can spend what populations below have.
-# Without this line the owners of the uploads of a job may. Who has posted a run, and the owners of
-# its uploads, may stop and resume it.
+# Members, such as owners, sites or peers, that may post jobs: each can spend what populations below
+# have. Without this line the owners of the uploads of a job may. Who has posted a run, and the
+# owners of its uploads, may stop and resume it.
 {posters}
 
 # Largest job: trees, over all rounds and classes, and levels of splits of each.
