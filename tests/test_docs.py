@@ -88,7 +88,7 @@ def test_consortia_are_founded_as_printed(
 
 
 def test_the_jobs_of_the_examples_are_jobs(tmp_path: Path) -> None:
-    """Those of owners and of sites; the one of three servers is that of the reference."""
+    """Those of owners, of sites and of peers; the one of three servers is that of the reference."""
     page = (ROOT / "docs/how-to/consortium.md").read_text()
     jobs = [text for text in TOML.findall(page) if "protocol =" in text]
     (tmp_path / "domain.toml").write_text(DOMAIN)
@@ -97,4 +97,4 @@ def test_the_jobs_of_the_examples_are_jobs(tmp_path: Path) -> None:
         path = tmp_path / "job.toml"
         path.write_text(text)
         found.append(load_job(path).protocol)
-    assert found == ["topdown", "vertical-id3"]
+    assert found == ["topdown", "vertical-id3", "pivot-tree"]

@@ -14,10 +14,10 @@ from rich.table import Table
 from hedgerow.cli.printing import (
     HERE,
     NOT_ALL,
-    PUBLISHED,
     FolderArgument,
     Format,
     FormatOption,
+    askers,
     print_line,
     print_refusals,
     print_table,
@@ -26,7 +26,6 @@ from hedgerow.cli.printing import (
 if TYPE_CHECKING:
     from hedgerow.parties.roles.server_reports import ModelClient, Shown
 
-_LIES_IN_PIECES = "  lies in pieces with those who hold columns, who ask each other"
 app = typer.Typer(
     help="Look at the models that servers, sites, peers or a coordinator keep.",
     no_args_is_help=True,
@@ -101,15 +100,12 @@ def _client(folder: Path) -> ModelClient:
 
 
 def _print(shown: Shown) -> None:
-    from hedgerow.protocols.registry import IN_PIECES
-
     report = shown.report
 
     print_line(f"{report.model}: protocol {report.protocol}, of run {report.run}")
     print_line(f"  job: {report.job}")
     print_line(f"  data of: {', '.join(report.populations) or '-'}")
-    asked = f"  may be asked by: {', '.join(report.analysts)}" if report.analysts else PUBLISHED
-    print_line(_LIES_IN_PIECES if report.protocol in IN_PIECES else asked)
+    print_line(f"  {askers(report.protocol, report.analysts)}")
     if shown.cost is not None:
         cost = shown.cost
         print_line(

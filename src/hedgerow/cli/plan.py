@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hedgerow.cli.printing import PUBLISHED, Format, FormatOption, print_forecast, print_table
+from hedgerow.cli.printing import Format, FormatOption, askers, print_forecast, print_table
 
 if TYPE_CHECKING:
     from hedgerow.parties.runs.job_files import Job
@@ -86,7 +86,7 @@ def _print(job: Job) -> None:
     print(f"run {job.run_id}: protocol {job.protocol}, model {job.model_name}")
     for line in job.describe():
         print(f"  {line}")
-    print(f"  may be asked by: {', '.join(job.analysts)}" if job.analysts else PUBLISHED)
+    print(f"  {askers(job.protocol, job.analysts)}")
     print(
         f"\n{job.payers} charges this to its own account of {job.population}, before anything "
         "is opened:"

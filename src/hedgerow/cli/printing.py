@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 HERE = Path()
 _WIDEST = 10_000
-PUBLISHED = "  published to everybody"
-"""What is said of a model that nobody needs to ask."""
 NOT_ALL = 1
 """Exit code where not all who were asked have done or told it."""
 INTERRUPTED = 130
@@ -204,3 +202,12 @@ def print_error(error: HedgerowError, verb: str | None = None) -> None:
     console.print(f"[bold red]{error.code.number}[/] {escape(error.code.spec.title)}")
     for label, text in zip(("expected", "found", "what to do"), said, strict=True):
         console.print(f"  {label}: {text}", markup=False, highlight=False)
+
+
+def askers(protocol: str, analysts: Sequence[str]) -> str:
+    """Say who may ask a model."""
+    from hedgerow.protocols.registry import IN_PIECES
+
+    if protocol in IN_PIECES:
+        return "lies in pieces with those who hold columns, who ask each other"
+    return f"may be asked by: {', '.join(analysts)}" if analysts else "published to everybody"

@@ -19,7 +19,7 @@ from hedgerow.protocols.pivot.programs import PeerTable
 from hedgerow.protocols.pivot.run import PivotRun, run_pivot
 from tests.parties.towns import Town
 from tests.parties.vertical.site_towns import COLUMNS, SITES, SiteFiles
-from tests.protocols.vertical_id3.ppid3_runs import WEATHER, weather
+from tests.protocols.vertical_id3.ppid3_runs import DAYS, WEATHER, weather
 
 PEERS = ("heron", "rook", "wren")
 PLACES = dict(zip(PEERS, SITES, strict=True))
@@ -72,7 +72,7 @@ def tables_of(job: PivotJob, files: SiteFiles) -> list[PeerTable]:
 
 
 def aligned(job: PivotJob) -> PivotPlan:
-    return replace(job.make_plan(), align="given")
+    return replace(job.make_plan(), align="given", capacity=len(DAYS))
 
 
 def charged(plan: PivotPlan) -> Ledger:

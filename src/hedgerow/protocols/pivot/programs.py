@@ -200,6 +200,12 @@ def _is_here(context: Context, party: int) -> bool:
 
 
 def _check(plan: PivotPlan, table: PeerTable) -> None:
+    """Refuse rows that the others do not have, H108, or for which a ring is too small, H112."""
+    if plan.align == "given" and table.n != plan.capacity:
+        raise Code.WRONG_SHAPE.error(
+            expected=f"{plan.capacity:,} rows, as many as the other peers have",
+            found=f"{table.n:,}",
+        )
     if table.n > plan.capacity:
         raise Code.CAPACITY_EXCEEDED.error(
             expected=f"at most {plan.capacity:,} rows, for which every number fits its ring",
