@@ -7,7 +7,7 @@
     model = "credit-1"             # the name of the job, if it is left out
     population = "customers"       # whose account every peer charges, at itself
     peers = ["bank", "shop", "telco"]
-    align = "ring"                 # how rows come into one order: by ids, which stay with peers
+    align = "ring"                 # how rows come into one order; "hidden": nobody learns which
 
     [columns]                      # who has which, and who the target
     bank = ["income", "default"]
@@ -51,14 +51,14 @@ class PivotJob(JobFile, Job):
 
     Every peer charges `population` in accounts of its own. The order of `peers` is their numbering;
     the first one leads. `columns` has every column of the domain, and the target, at one of them.
-    Fewer than `least_records` rows that all of them have end the run.
+    Fewer than `least_records` rows that all of them have end the run, where they learn how many.
     """
 
     protocol: Literal["pivot-tree"]
     model: Name | None = None
     peers: Annotated[tuple[Name, ...], Field(min_length=FEWEST, max_length=MOST)]
     columns: dict[Name, tuple[str, ...]]
-    align: Literal["ring"] = "ring"
+    align: Literal["ring", "hidden"] = "ring"
     least_records: AtLeastOne = 1
     plan: PivotOptions
 
@@ -78,6 +78,12 @@ class PivotJob(JobFile, Job):
             raise ValueError("analysts: a tree among peers is asked by the peers alone")
         if len(set(self.peers)) < len(self.peers):
             raise ValueError("peers lists a name twice")
+        if self.align == "hidden" and self.least_records > 1:
+            raise ValueError(
+                "least_records beside align 'hidden': nobody learns how many there are"
+            )
+        if self.plan.linear != "transfers":
+            raise ValueError("plan.linear other than 'transfers': there is no dealer among peers")
         strangers = set(self.columns) - set(self.peers)
         if strangers:
             raise ValueError(f"columns of {min(strangers)}, which is none of the peers")

@@ -34,6 +34,7 @@ from hedgerow.protocols.growers.units import FINE, Units, units_for
 from hedgerow.protocols.hidden.plan import LEAF, split_name
 from hedgerow.protocols.hidden.regression_plan import FRACTION
 from hedgerow.protocols.hidden.server_plan import LABELS, STRUCTURE, exact_release
+from hedgerow.protocols.sharing.join import openings as join_openings
 from hedgerow.protocols.vertical_id3.leakage import exact_releases, ring_openings
 from hedgerow.secure.additive import EVERYONE
 from hedgerow.secure.additive.core import FEWEST, MOST
@@ -44,7 +45,7 @@ from hedgerow.trees.growing.criteria import Public, criterion_named
 
 Hide = Literal["nothing", "thresholds", "features", "peers"]
 Linear = Literal["transfers", "paillier", "paillier unpacked"]
-Align = Literal["given", "ring"]
+Align = Literal["given", "ring", "hidden"]
 _SCORE_BITS = 58
 """Bits of a score; what the capacity leaves is the grid on which gains are compared."""
 _FINEST = 30
@@ -56,8 +57,9 @@ class PivotPlan:
 
     Attribute j is at peer `owners[j]`, the target at `target_at`. The other numbers are those of
     `CARTClassifier`, under names of their own: rows that a node needs to be split, rows that each
-    child must have, decrease of impurity. Rows are in one order already, or aligned in a ring, by
-    ids, before the tree grows. H501 for what cannot be grown.
+    child must have, decrease of impurity. Rows are in one order already, or aligned by ids before
+    the tree grows: in a ring, or so that nobody learns which are common, nor how many. H501 for
+    what cannot be grown.
     """
 
     domain: Domain
@@ -99,6 +101,11 @@ class PivotPlan:
                 fix="merge bins, or read the domain with a smaller max_bins",
             )
         self.layout.check_depth(self.depth)
+        if self.align == "hidden" and self.linear != "transfers":
+            raise Code.BAD_PARAMETER.error(
+                expected="linear='transfers' where rows are joined",
+                found=f"linear={self.linear!r} beside align='hidden'",
+            )
         # Asks for the target and its bounds, and whether every number fits into its ring.
         _ = self.score
 
@@ -210,6 +217,8 @@ class PivotPlan:
     def openings(self, to: str = EVERYONE) -> list[Opening]:
         """Return what a run opens; arrays have room for as many nodes as a level can have."""
         found = self.ring_openings()
+        if self.align == "hidden":
+            found += join_openings([self.capacity] * self.n_peers, to)
         for level in range(self.depth):
             room = (self.layout.n_nodes(level),)
             found.append(Opening(leaf_name(level), to, room, release=leaf_reason(level)))
@@ -227,7 +236,7 @@ class PivotPlan:
 
     def ring_openings(self) -> list[Opening]:
         """Return what peers learn when they align their rows; `records` are those of a peer."""
-        if self.align == "given":
+        if self.align != "ring":
             return []
         return ring_openings(self.n_peers, self.audience, starter=f"peer {self.starter}")
 

@@ -21,6 +21,7 @@ from hedgerow.protocols.contract import Context
 from hedgerow.protocols.pivot.aligning import align_rows
 from hedgerow.protocols.pivot.columns import PeerColumns, PeerRows, transfers
 from hedgerow.protocols.pivot.growth import PeerTree, grow_tree
+from hedgerow.protocols.pivot.joining import JoinedColumns, JoinedTable, join_rows
 from hedgerow.protocols.pivot.paillier import PaillierColumns
 from hedgerow.protocols.pivot.plan import PivotPlan
 from hedgerow.protocols.pivot.predict import answer, answers_opening
@@ -115,11 +116,8 @@ def peer(context: Context) -> PeerPart:
         table = table.rows(rows)
     _check(plan, table)
     with _engine(context, leakage) as engine:
-        shape = (plan.n_columns, table.n)
-        known = table.columns(plan) if _is_here(context, plan.target_at) else None
-        columns = engine.input(known, plan.target_at, shape, plan.ring)
         tree = grow_tree(
-            _rows(engine, plan, columns, table),
+            _rows(context, engine, table),
             plan,
             lambda done: context.progress({"level": done}),
             context.stages,
@@ -127,8 +125,18 @@ def peer(context: Context) -> PeerPart:
     return PeerPart(tree, leakage, context.network.meter.since(before))
 
 
-def _rows(engine: AdditiveEngine, plan: PivotPlan, columns: Secret, table: PeerTable) -> PeerRows:
-    """Return the rows at the root: attributes as seeds, or masks as ciphertexts."""
+def _rows(context: Context, engine: AdditiveEngine, table: PeerTable) -> PeerRows:
+    """Return the rows at the root: attributes as seeds, or shared, or masks as ciphertexts."""
+    plan = context.plan
+    if plan.align == "hidden":
+        joined = JoinedTable(plan.domain, plan.owners, plan.target_at, plan.classes, plan.capacity)
+        assert table.ids is not None
+        own = joined.write(context.party, table.ids, table.bins, table.target, context.source)
+        planes = join_rows(engine, joined, own, context.stages)
+        return JoinedColumns(plan.layout, plan.owners, *joined.read(planes, plan.ring))
+    shape = (plan.n_columns, table.n)
+    known = table.columns(plan) if _is_here(context, plan.target_at) else None
+    columns = engine.input(known, plan.target_at, shape, plan.ring)
     if plan.linear != "transfers":
         key = JointKey.insecure_dealt(engine.core)
         return PaillierColumns(

@@ -82,7 +82,7 @@ def run_pivot(
     check_option("engine", place, Place)
     if place == "processes":
         return _in_processes(plan, tables, ledger, seed)
-    if plan.align == "ring":
+    if plan.align != "given":
         return _side_by_side(plan, tables, ledger, seed)
     network = Simulator(plan.n_peers)
     context = Context(network, members_of(plan), plan, table=joined(tables), ledger=ledger)
