@@ -120,8 +120,9 @@ def topdown_case(method: str) -> Case:
     return Case(topdown_jobs.make_job(name=method, plan=plan), exact=True)
 
 
-def pivot_case(hide: str) -> Case:
-    job = peer_towns.make_job(name=f"hide-{hide}", plan={"max_depth": 2, "hide": hide})
+def pivot_case(hide: str, align: str = "ring") -> Case:
+    plan = {"max_depth": 2, "hide": hide}
+    job = peer_towns.make_job(name=f"hide-{hide}-{align}", plan=plan, align=align)
     return Case(job, exact=True)
 
 
@@ -162,6 +163,7 @@ CASES = {
     "vertical-id3, secret counts": vertical_case("secret"),
     "pivot-tree, basic": pivot_case("nothing"),
     "pivot-tree, enhanced": pivot_case("thresholds"),
+    "pivot-tree, hidden rows": pivot_case("thresholds", "hidden"),
 }
 
 

@@ -29,7 +29,6 @@ from hedgerow.secure.additive import AdditiveEngine
 from hedgerow.secure.additive.ciphertexts import DEAL, JointKey
 from hedgerow.secure.additive.punctured import PLANT, PuncturedBins
 from hedgerow.secure.additive.transfers import PREPROCESSING, SETUP
-from hedgerow.secure.secret import Secret
 from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.tree import Tree
 
