@@ -171,6 +171,8 @@ class PivotTree(AccountedEstimator):
                 "random_state makes masks repeatable: the ledger records this model as not private",
             )
             ledger.mark_not_private("masks were seeded")
+        if self.domain is None:
+            ledger.mark_not_private("the domain, known to all peers, was read from their data")
         if plan.linear != "transfers":
             ledger.mark_not_private("peer 0 drew the key of all", ["peer 0"])
         plan.charge(ledger)
@@ -288,7 +290,8 @@ class PivotTreeClassifier(TableClassifier, PivotTree):
     engine : {"simulate", "processes"}, default="simulate"
         Where peers are while the tree grows: in this process, or each in one of its own, over TLS.
     domain : Domain or None, default=None
-        Public attributes and bins, at most 256 each. None reads them from the data.
+        Public attributes and bins, at most 256 each. None reads them from the data: bounds and
+        edges of everybody's columns are then known to all peers, and the ledger says so.
     max_bins : int, default=8
         Bins per numeric attribute if the domain is read from the data.
     missing : {"error", "own bin"}, default="error"
@@ -304,11 +307,13 @@ class PivotTreeClassifier(TableClassifier, PivotTree):
     tree_ : Tree
         The tree, where nothing is hidden of it.
     run_ : PivotRun
-        The tree as the peers have it, with the shares of all of them.
+        The tree as the peers have it, with the shares of all of them: a hidden one cannot be
+        pickled.
     columns_ : list of lists of int
         Columns of the domain at each peer.
     what_was_learned_ : dict of str to list of dict
-        For each peer what it learned: name, times, values, why.
+        For each peer what it learned of the tree: name, times, values (with room for all nodes that
+        a level can have), why. Answers are the asker's.
     offline_, online_ : Reading
         Rounds and bytes of what could have been sent ahead of the target, and of the rest.
     privacy_ : Ledger
@@ -338,7 +343,8 @@ class PivotTreeRegressor(TableRegressor, PivotTree):
     """A regression tree over columns at several peers; no peer sees another's.
 
     Paper: wu2020pivot. Parameters and attributes are those of `PivotTreeClassifier`, but for the
-    classes. The target is rounded to whole units of its bounds (`growers.units`), and means are
+    classes. A split that decreases nothing is not made, as `CARTRegressor` does in a node that is
+    not pure. The target is rounded to whole units of its bounds (`growers.units`), and means are
     within 2^-24 of half their width.
     """
 

@@ -100,5 +100,9 @@ def test_messages_say_nothing(hide: str) -> None:
         several = np.stack(found)
         several = several[:, (several != several[0]).any(axis=0)]
         for half in (several[:RUNS], several[RUNS:]):
+            if not half.size:
+                # A message of a bit or two is often the same a few times.
+                assert found[0].size <= 64, sizes[0][place]
+                continue
             off = abs(half.mean() - 0.5) * 2 * np.sqrt(half.size)
             assert off < SIGMAS, (sizes[0][place], off)

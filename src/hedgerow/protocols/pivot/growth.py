@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.errors import Code
 from hedgerow.protocols.checkpoint import Checkpoints, Stage, restored
 from hedgerow.protocols.growers.choices import fitting_ring, widen
 from hedgerow.protocols.growers.frontier import Choice
@@ -119,7 +120,9 @@ def grow_tree(
                 restored(rows.engine, known[name]) for name in ("leaf", "choice", "totals")
             )
             records = _counts(totals, plan) if records is None else records
-        is_leaf = _opened(leaf, leaf_name(level), plan, level) != 0
+        bits = _opened(leaf, leaf_name(level), plan, level)
+        _check_opened(leaf_name(level), bits < 2)
+        is_leaf = bits != 0
         levels.append(is_leaf)
         split = np.flatnonzero(~is_leaf)
         choices.append(chosen[split])
@@ -193,7 +196,7 @@ def cost_choose(engine: Engine, plan: PivotPlan, nodes: int) -> Cost:
     if not plan.classes or plan.least_decrease:
         total += engine.cost("extend", shape=(nodes, k, 1), ring=wide, source=ring)
         total += score.cost_values(engine, nodes, k)
-        if plan.least_decrease:
+        if plan.decrease:
             total += engine.cost("extend", shape=(1,), ring=wide, source=ring)
     total += cost_less_than(engine, nodes, wide)
     return total + engine.cost("mul", shape=(nodes,), ring=ring)
@@ -213,7 +216,8 @@ def _needed(totals: Secret, records: Secret, plan: PivotPlan, ring: Ring) -> Sec
     """Return what the best of valid candidates has to reach; others stand at 0.
 
     Of classes any valid split will do where no decrease is asked for, as in `CARTClassifier`. Of
-    numbers one that brings nothing is none: a node whose targets are all equal has no other.
+    numbers one that brings nothing is none: without the sum of squares nobody can tell a node whose
+    targets are all equal, which `CARTRegressor` can.
     """
     score, engine = plan.score, totals.engine
     if plan.classes and not plan.least_decrease:
@@ -223,8 +227,8 @@ def _needed(totals: Secret, records: Secret, plan: PivotPlan, ring: Ring) -> Sec
     if plan.classes:
         whole = whole - lifted.sum(-1) * (1 << score.shift)
     above = widen(whole, ring, score.bound) + (score.bound + 1)
-    if not plan.least_decrease:
-        return above + 1
+    if not plan.decrease:
+        return above + (0 if plan.classes else 1)
     return above + engine.extend(records, ring) * plan.decrease
 
 
@@ -251,11 +255,23 @@ def _opened_choice(
         return np.zeros(0, dtype=np.int64)
     known = keep.load(split_name(level))
     if known is None:
-        index = (choice * plan.shown).sum(axis=-1)
+        ring = fitting_ring(choice.ring, int(plan.shown.max()))
+        index = (choice.engine.extend(choice, ring) * plan.shown).sum(axis=-1)
         keep.save(split_name(level), {"index": index.data})
     else:
         index = restored(choice.engine, known["index"])
-    return _opened(index, split_name(level), plan, level)
+    found = _opened(index, split_name(level), plan, level)
+    _check_opened(split_name(level), np.isin(found, plan.shown))
+    return found
+
+
+def _check_opened(name: str, possible: NDArray[np.bool_]) -> None:
+    """Refuse what no tree has, H704: shares that peers kept of different attempts."""
+    if not possible.all():
+        raise Code.SHARES_DIFFER.error(
+            expected=f"shares of one attempt at {name!r} from all peers",
+            found=f"{int(np.sum(~possible))} of {possible.size} numbers that mean nothing",
+        )
 
 
 def _go_down(

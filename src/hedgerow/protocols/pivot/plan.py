@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
@@ -161,9 +162,15 @@ class PivotPlan:
     @property
     def decrease(self) -> int:
         """Of a score, for each record of the table: what `least_decrease` asks for."""
-        scale = float(1 << self.shift) if self.classes else (self.units.most / self.units.half) ** 2
+        scale = Fraction(1 << self.shift)
+        if not self.classes:
+            scale = Fraction(self.units.most) ** 2 / Fraction(self.units.half) ** 2
         # What no score can bring is asked for as that, so that numbers fit.
-        return min(round(self.least_decrease * scale), self.score.bound // self.capacity + 1)
+        return min(round(Fraction(self.least_decrease) * scale), self._most_decrease)
+
+    @property
+    def _most_decrease(self) -> int:
+        return self.score.bound // self.capacity + 1
 
     def fewest(self, rows: int) -> int:
         """Return a number of rows that a node must have; more than there are is none at all."""

@@ -44,15 +44,13 @@ OFFLINE = (SETUP, PREPROCESSING, PLANT, DEAL)
 class PeerTable:
     """Rows of one peer: the bins (n,) of its attributes, by their numbers, and the target.
 
-    The target is class indices or numbers in units of the plan, where the peer has it. `present`
-    (n,) tells rows from empty slots; all are there by default. `ids` (n,) are int64 or str, each of
-    them once, where rows are yet to be aligned.
+    The target is class indices or numbers in units of the plan, where the peer has it. `ids`
+    (n,) are int64 or str, each of them once, where rows are yet to be aligned.
     """
 
     bins: Mapping[int, Array] = field(repr=False)
     n: int
     target: Array | None = field(default=None, repr=False)
-    present: Array | None = field(default=None, repr=False)
     ids: Array | None = field(default=None, repr=False)
 
     def rows(self, index: NDArray[np.intp]) -> PeerTable:
@@ -65,11 +63,10 @@ class PeerTable:
         """Return what is summed up of the rows, (k, n), where the target is."""
         if self.target is None:
             return None
-        there = np.ones(self.n, np.int64) if self.present is None else self.present.astype(np.int64)
         if plan.classes:
-            hot: Array = (self.target == np.arange(plan.classes)[:, None]) * there
+            hot: Array = (self.target == np.arange(plan.classes)[:, None]).astype(np.int64)
             return hot
-        return np.stack([there, self.target.astype(np.int64) * there])
+        return np.stack([np.ones(self.n, np.int64), self.target.astype(np.int64)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -165,11 +165,11 @@ class Transfers(Provider):
 
     def _set_up(self) -> None:
         core, step = self.core, self.core.step(SETUP)
-        session = f"{core.session}/transfers".encode()
         points, replies, planted = {}, {}, {}
         for pair in self._pairs:
             source, destination = pair
             sent = received = None
+            session = self._session(pair) if set(pair) & set(core.here) else b""
             if core.at(source) is not None:
                 self._senders[pair] = Sender(session, pair, self._entropy(source, pair))
                 sent = self._senders[pair].begin()
@@ -189,6 +189,11 @@ class Transfers(Provider):
             assert one is not None
             assert two is not None
             sender.finish(one, two)
+
+    def _session(self, pair: Pair) -> bytes:
+        """Return a name that no other set-up of any two peers has: it keys what they hash with."""
+        key, address = (min(pair), max(pair)), f"transfers/{pair[0]}/{pair[1]}"
+        return self.core.draw(key, address, (32,), np.uint8).tobytes()
 
     def _entropy(self, peer: int, pair: Pair) -> Any:
         """Return where one side of a pair gets its randomness from."""
