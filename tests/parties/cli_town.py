@@ -1,15 +1,16 @@
 """A consortium on this machine that is run through the command line alone, for tests."""
 
 import json
+import signal
 import subprocess
-import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.parties.forks import Program, run_command
 from tests.parties.free_ports import free_ports
 
-PROGRAM = Path(sys.executable).with_name("hedgerow")
 SERVERS, OWNERS, ANALYST = ("alder", "birch", "cedar"), ("north", "south"), "zoe"
 PARTIES = (*SERVERS, *OWNERS, ANALYST)
 PATIENCE = 240.0
@@ -21,18 +22,11 @@ class CliTown:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.home = root / "wards"
-        self.daemons: dict[str, subprocess.Popen[str]] = {}
+        self.daemons: dict[str, Program] = {}
 
     def hedgerow(self, *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess:
-        """Run the program, with JSON as its output."""
-        return subprocess.run(
-            [PROGRAM, *map(str, arguments), "--format", "json"],
-            cwd=cwd or self.root,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE,
-        )
+        """Run a command, with JSON as its output."""
+        return run_command((*arguments, "--format", "json"), cwd or self.root, PATIENCE)
 
     def by(self, party: str, *arguments: object) -> list[dict[str, Any]]:
         """Run the program at a party; it must end well. The lines that it has printed."""
@@ -66,29 +60,29 @@ class CliTown:
 
     def start(self, *names: str) -> None:
         """Start servers and wait until they take requests."""
-        for name in names or SERVERS:
-            self.daemons[name] = subprocess.Popen(
-                [PROGRAM, "serve", "--format", "json"],
-                cwd=self.home / name,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-        for name in names or SERVERS:
-            stdout = self.daemons[name].stdout
-            assert stdout is not None
-            assert '"serving"' in stdout.readline(), self.logs()
+        printed = {name: self.root / f"{name}.out" for name in names or SERVERS}
+        for name, path in printed.items():
+            path.unlink(missing_ok=True)
+            arguments = ["serve", str(self.home / name), "--format", "json"]
+            self.daemons[name] = Program(arguments, path, {})
+        end = time.monotonic() + PATIENCE
+        for name, path in printed.items():
+            while not path.exists() or b'"serving"' not in path.read_bytes():
+                assert self.daemons[name].poll() is None, self.logs()
+                assert time.monotonic() < end, self.logs()
+                time.sleep(0.05)
 
-    def stop(self, *names: str) -> list[int]:
+    def stop(self, *names: str) -> list[int | None]:
         """Tell servers to stop, and wait until they have; their exit codes."""
         daemons = [self.daemons.pop(name) for name in names or tuple(self.daemons)]
         for daemon in daemons:
-            daemon.terminate()
-        try:
-            return [daemon.wait(60) for daemon in daemons]
-        finally:
-            for daemon in daemons:
-                daemon.kill()
-                daemon.communicate()
+            daemon.send_signal(signal.SIGTERM)
+        for daemon in daemons:
+            daemon.wait(60)
+        codes = [daemon.poll() for daemon in daemons]
+        for daemon in daemons:
+            daemon.end()
+        return codes
 
     def log(self, name: str) -> list[dict[str, Any]]:
         """Return the log of a server."""

@@ -4,8 +4,10 @@ import multiprocessing
 import os
 import runpy
 import signal
+import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -71,13 +73,36 @@ class Program:
 
 
 def _be_program(arguments: list[str], log: Path, environment: dict[str, str]) -> None:
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    for stream in (1, 2):
-        os.dup2(descriptor, stream)
     os.environ.update(environment)
     for folder in environment.get("PYTHONPATH", "").split(os.pathsep):
         if (found := Path(folder) / "sitecustomize.py").exists():
             runpy.run_path(str(found))
+    _be_command(arguments, log, log)
+
+
+def run_command(
+    arguments: Sequence[object], folder: Path, patience: float
+) -> subprocess.CompletedProcess[str]:
+    """Run the command ``hedgerow`` in a folder, forked; return how it ended and what it printed."""
+    words = [str(word) for word in arguments]
+    with tempfile.TemporaryDirectory() as kept:
+        out, err = Path(kept) / "out", Path(kept) / "err"
+        process = fork(_be_command, words, out, err, folder)
+        process.join(patience)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+            raise subprocess.TimeoutExpired(words, patience, out.read_bytes(), err.read_bytes())
+        return subprocess.CompletedProcess(
+            words, process.exitcode, out.read_text(), err.read_text()
+        )
+
+
+def _be_command(arguments: list[str], out: Path, err: Path, folder: Path | None = None) -> None:
+    for stream, path in ((1, out), (2, err)):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
+    if folder is not None:
+        os.chdir(folder)
     from hedgerow.cli.main import main
 
     sys.argv = ["hedgerow", *arguments]

@@ -66,7 +66,7 @@ class Story:
         self.training: list[dict[str, Any]] = []
         self.first: dict[str, Any] = {}
         self.second: dict[str, Any] = {}
-        self.exits: list[int] = []
+        self.exits: list[int | None] = []
 
     @property
     def run(self) -> str:

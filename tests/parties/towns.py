@@ -5,7 +5,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -21,10 +20,9 @@ from hedgerow.parties.runs.job_files import Job
 from hedgerow.parties.runs.store import RunStore
 from hedgerow.parties.store.models import StoredModel, open_model
 from tests.parties.consortia import introduce, stray_files
-from tests.parties.forks import Program
+from tests.parties.forks import Program, run_command
 from tests.parties.free_ports import free_ports
 
-PROGRAM = Path(sys.executable).with_name("hedgerow")
 PATIENCE = 240.0
 """Seconds for what comes to pass in a few, however loaded the machine is."""
 
@@ -129,14 +127,7 @@ class Town:
 
     def command(self, name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
         """Run a command in the folder of a party."""
-        return subprocess.run(
-            [PROGRAM, *map(str, arguments)],
-            cwd=self.parties[name].folder,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        return run_command(arguments, self.parties[name].folder, PATIENCE)
 
     def write(self, job: Job) -> Path:
         path = self.root / f"{job.name}.toml"
