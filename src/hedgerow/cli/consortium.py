@@ -159,7 +159,6 @@ def keys(
     from hedgerow.net.certificates import DAYS
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.consortium.members import make_keys
-    from hedgerow.parties.consortium.renewal import renew_keys, switch_keys
 
     if (renew and switch) or (unasked and not switch):
         raise Code.BAD_PARAMETER.error(
@@ -169,6 +168,9 @@ def keys(
     if out is not None:
         out = _new_file(out / f"{config.name}.pem" if out.is_dir() else out)
     path, time = config.identity.certificate, DAYS if days is None else days
+    if renew or switch:
+        # They ask the other members, and load what calls them.
+        from hedgerow.parties.consortium.renewal import renew_keys, switch_keys
     if renew:
         made, path, advice = renew_keys(config, time), config.next_identity.certificate, _RENEWED
     elif switch:
