@@ -12,6 +12,7 @@ from hedgerow.parties.consortium.members import known_callers
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.roles.daemon import serve
+from hedgerow.parties.runs.child import Forker
 from hedgerow.parties.runs.manager import RunManager
 from hedgerow.parties.runs.verbs import RunVerbs
 from hedgerow.parties.store.uploads import UploadVerbs
@@ -22,6 +23,7 @@ from hedgerow.parties.wire.service import Service
 
 def serve_runs(folder: Path, log: Path) -> None:
     """Take uploads and jobs; standard error, the worker's too, goes behind the log."""
+    forker = Forker().start()
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 2)
     handler = logging.StreamHandler()
@@ -31,7 +33,7 @@ def serve_runs(folder: Path, log: Path) -> None:
     policy = Policy.load(folder)
     me = config.me
     port = RunPort(me.host, me.run_port)
-    manager = RunManager(config, policy, port, poll=0.2)
+    manager = RunManager(config, policy, port, poll=0.2, forker=forker)
     uploads = UploadVerbs(config, policy, operator_key(config.folder), manager.store)
     verbs = declared_verbs(uploads) | declared_verbs(RunVerbs(manager))
     done = threading.Event()

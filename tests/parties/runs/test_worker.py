@@ -1,5 +1,6 @@
 """A worker alone: what it says, how it ends, and that it does not outlive its daemon."""
 
+import contextlib
 import json
 import os
 import signal
@@ -76,11 +77,10 @@ def port() -> Iterator[RunPort]:
         yield made
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def forker() -> Iterator[Forker]:
-    made = Forker()
-    yield made
-    made.close()
+    with contextlib.closing(Forker()) as made:
+        yield made
 
 
 class Started:
@@ -172,16 +172,15 @@ def test_a_worker_that_is_killed_says_so(
     assert log.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_forker_that_was_killed_is_started_again(
-    forker: Forker, config: PartyConfig, port: RunPort
-) -> None:
+def test_a_forker_that_was_killed_is_started_again(config: PartyConfig, port: RunPort) -> None:
     ends: list[Child] = []
-    for _ in range(2):
-        before = set(offspring(os.getpid()))
-        child = child_of(forker, config, port, ends)
-        (process,) = set(offspring(os.getpid())) - before
-        os.kill(process, signal.SIGKILL)
-        child.kill()
-        while child not in ends:
-            time.sleep(0.01)
-        assert child.again
+    with contextlib.closing(Forker()) as forker:
+        for _ in range(2):
+            before = set(offspring(os.getpid()))
+            child = child_of(forker, config, port, ends)
+            (process,) = set(offspring(os.getpid())) - before
+            os.kill(process, signal.SIGKILL)
+            child.kill()
+            while child not in ends:
+                time.sleep(0.01)
+            assert child.again
