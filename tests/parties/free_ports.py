@@ -34,7 +34,10 @@ def free_ports() -> int:
         with ExitStack() as stack:
             try:
                 for port in range(first, first + _SPAN):
-                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+                    door = stack.enter_context(socket.socket())
+                    # As whoever listens later does: connections that have ended do not matter.
+                    door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    door.bind(("127.0.0.1", port))
             except OSError:
                 continue
             return first
