@@ -218,7 +218,11 @@ def test_parameters_that_do_not_fit_are_refused(wrong: dict[str, object]) -> Non
 @parametrize_with_checks(
     [
         HiddenForestClassifier(
-            noise="none", insecure_domain_from_data=True, max_depth=3, n_estimators=3
+            noise="none",
+            insecure_domain_from_data=True,
+            max_depth=3,
+            n_estimators=3,
+            engine="clear",
         ),
         HiddenForestClassifier(
             epsilon=100.0, insecure_domain_from_data=True, max_depth=1, n_estimators=2
