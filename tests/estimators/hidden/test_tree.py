@@ -107,21 +107,6 @@ def test_without_noise_it_is_the_tree_in_the_clear(
     assert hidden.classes_.tolist() == ["no", "yes"]
 
 
-def test_processes_give_the_same_as_the_simulator() -> None:
-    with pytest.warns(HedgerowWarning, match="not private"):
-        simulated, real = (
-            model_of(noise="splits+leaves", engine=engine, random_state=5).fit(ROWS, ILL)
-            for engine in ("simulate", "processes")
-        )
-    # Keys follow from the seed, so that even noise and shares are the same.
-    for one, other in zip(simulated.model_.servers, real.model_.servers, strict=True):
-        np.testing.assert_array_equal(one.shares["values"], other.shares["values"])
-    np.testing.assert_array_equal(simulated.predict(ROWS), real.predict(ROWS))
-    assert simulated.meter_.payload == real.meter_.payload
-    assert simulated.meter_.wire == real.meter_.wire
-    assert simulated.privacy_.to_json() == real.privacy_.to_json()
-
-
 @pytest.mark.parametrize("mechanism", ["discrete", "laplace", "exponential"])
 @pytest.mark.parametrize("engine", ["clear", "simulate"])
 def test_the_ledger_is_the_same_on_every_engine(engine: str, mechanism: str) -> None:
