@@ -26,13 +26,15 @@ from hedgerow.parties.store.durable import make_private, write_new
 HERE = Path(__file__).parent
 
 
-def prepare(folder: Path, **changes: Any) -> TopDownJob:
+def prepare(folder: Path, *, n_owners: int | None = None, **changes: Any) -> TopDownJob:
     """Make ``job.toml`` and ``owners/<name>/`` in a new folder; return the job.
 
-    `changes` are of its plan, such as ``method="local-rnm"``.
+    `n_owners` of the owners have all rows between them. `changes` are of the job's plan, such as
+    ``method="local-rnm"``.
     """
     job = TopDownJob.load(HERE / "job.toml")
-    job = job.model_copy(update={"plan": job.plan.model_copy(update=changes)})
+    plan = job.plan.model_copy(update=changes)
+    job = job.model_copy(update={"owners": job.owners[:n_owners], "plan": plan})
     rows, k = breast_cancer(job), len(job.owners)
     parts = [rows.take(list(range(i, rows.num_rows, k))) for i in range(k)]
     make_folders(folder, job, dict(zip(job.owners, parts, strict=True)))

@@ -63,7 +63,8 @@ def test_deployed_with_tls_and_registered_supernodes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, flower = tmp_path / "demo", tmp_path / "flower"
-    job = prepare(folder, epsilon=NO_NOISE, n_splits=3, max_depth=2)
+    # Flower starts a process for every message to an owner.
+    job = prepare(folder, n_owners=2, epsilon=NO_NOISE, n_splits=3, max_depth=2)
     flower.mkdir()
     begun = time.monotonic()
     owners = {name: folder / "owners" / name for name in job.owners}
