@@ -200,6 +200,8 @@ def test_servers_meet_at_every_moment_of_a_renewal(parties: dict[str, PartyConfi
 
 def test_switching_asks_those_who_take_calls(parties: dict[str, PartyConfig]) -> None:
     zoe = parties["zoe"]
+    # For one that has begun to listen and does not answer yet.
+    zoe.timeouts.__dict__.update(connect=4.0)
     refuses(Code.NOT_RENEWED, lambda: switch_keys(zoe))
     new = renew_keys(zoe)
     refuses(Code.NOT_RENEWED, lambda: renew_keys(zoe))

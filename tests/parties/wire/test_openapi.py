@@ -159,6 +159,8 @@ def parties(tmp_path_factory: pytest.TempPathFactory) -> dict[str, PartyConfig]:
 @pytest.fixture(scope="module")
 def daemon(parties: dict[str, PartyConfig]) -> Iterator[Daemon]:
     config = parties["birch"]
+    # To sessions that it is invited to nobody else comes.
+    config.timeouts.__dict__.update(connect=1.0)
     with Daemon(config, Policy.load(config.folder)) as made:
         yield made
 
