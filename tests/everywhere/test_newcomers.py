@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,9 +22,10 @@ import pytest
 from tests.parties.free_ports import free_ports
 from tests.parties.runs.party_jobs import DOMAIN
 from tests.parties.runs.topdown_jobs import people
-from tests.parties.towns import PATIENCE, PROGRAM
+from tests.parties.towns import PATIENCE
 from tests.parties.vertical.site_towns import SITES, SiteFiles
 
+PROGRAM = Path(sys.executable).with_name("hedgerow")
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
 MOST = 8
 """Commands of a party."""
