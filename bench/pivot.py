@@ -128,7 +128,7 @@ def member(network: Network, case: dict[str, Any]) -> dict[str, float]:
     if setting.asked:
         bins = {j: setting.column(j, setting.asked, seed=2) for j in own}
         begin = time.perf_counter()
-        answers = PeerAnswers(part.tree, bins)
+        answers = PeerAnswers(part.tree.to_state(), bins)
         respond(replace(context, job=PeerQuestion(0, setting.asked), table=answers))
         found["answers"] = time.perf_counter() - begin
     found["memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
