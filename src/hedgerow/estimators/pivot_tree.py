@@ -19,11 +19,12 @@ from hedgerow.estimators.vertical_sites import columns_of_sites, empty_site, par
 from hedgerow.net.meter import Reading
 from hedgerow.options import check_option
 from hedgerow.privacy import Ledger
+from hedgerow.protocols.hidden.server_plan import STRUCTURE, exact_release
 from hedgerow.protocols.pivot.options import PivotOptions
 from hedgerow.protocols.pivot.plan import PivotPlan
 from hedgerow.protocols.pivot.programs import PeerTable, opened_tree
 from hedgerow.protocols.pivot.run import PivotRun, Place, ask_peers, run_pivot
-from hedgerow.secure.additive.core import FEWEST, MOST
+from hedgerow.secure.additive.core import EVERYONE, FEWEST, MOST
 from hedgerow.tables import Domain, Encoded, encode
 from hedgerow.tables.suggest import Task
 from hedgerow.trees.tree import Tree
@@ -246,12 +247,7 @@ class PivotTree(AccountedEstimator):
         account = account_of(self.account)
         if account is not None and account.ledger.budget is not None:
             # No noise: an account with a budget cannot pay for it.
-            account.check([*self._exact()])
-
-    def _exact(self) -> Sequence[Any]:
-        """Return something that a fit would charge, whatever the table is."""
-        domain = Domain.suggest({"x": [0.0, 1.0]}, [0, 1], quiet=True)
-        return self._options().plan(domain, 2, owners=[0], n_peers=2, target_at=0).releases()[:1]
+            account.check([exact_release(STRUCTURE, EVERYONE)])
 
 
 class PivotTreeClassifier(TableClassifier, PivotTree):
