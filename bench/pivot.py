@@ -123,13 +123,13 @@ def member(network: Network, case: dict[str, Any]) -> dict[str, float]:
         "online_mb": max(online.payload) / 1e6,
         "rounds": part.traffic.rounds,
         "online_rounds": online.rounds,
-        "nodes": part.tree.shape.n_nodes,
+        "nodes": part.model.shape.n_nodes,
     }
     if setting.asked:
         bins = {j: setting.column(j, setting.asked, seed=2) for j in own}
         begin = time.perf_counter()
-        answers = PeerAnswers(part.tree.to_state(), bins)
-        respond(replace(context, job=PeerQuestion(0, setting.asked), table=answers))
+        answers = PeerAnswers(part.model.to_state(), bins)
+        respond(replace(context, job=PeerQuestion(0, setting.asked, "class"), table=answers))
         found["answers"] = time.perf_counter() - begin
     found["memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     return found

@@ -36,10 +36,11 @@ from hedgerow.parties.store.models import StoredModel
 from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
 from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.parties.vertical.peer_job import PivotJob
-from hedgerow.parties.vertical.peer_part import SHARES, read_tree
+from hedgerow.parties.vertical.peer_part import read_state
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.hidden.programs import mark_collusion
 from hedgerow.protocols.pivot.run import run_pivot
+from hedgerow.protocols.pivot.trees import PEER_TREE
 from hedgerow.protocols.registry import is_published
 from hedgerow.protocols.topdown.programs import ANSWER, ASK
 from hedgerow.protocols.topdown.run import run_topdown
@@ -327,13 +328,13 @@ def _fit_peers(case: Case, tables: Tables, engine: str) -> Fitted:
     ledger = peer_towns.charged(plan)
     run = run_pivot(plan, peer_towns.tables_of(job, tables.sites), ledger, engine)
     return Outcome(_NOTHING, {"peers": charges_of(ledger)}, figures(run.traffic)), lambda: seen_of(
-        run.tree.to_state()
+        run.model.to_state()
     )
 
 
 def seen_of(state: Mapping[str, Any]) -> Any:
     """Return what all peers see of a tree."""
-    return {key: state[key].tolist() for key in state if key not in SHARES}
+    return {key: state[key].tolist() for key in state if key not in PEER_TREE.shares}
 
 
 def nodes_of(root: Any, nodes: Mapping[int, Any]) -> Any:
@@ -448,7 +449,7 @@ class Everybody(VerticalTown):
         if isinstance(job, VerticalJob):
             return [nodes_of(n.root, n.nodes) for n in (self.nodes(name, job) for name in SITES)]
         if isinstance(job, PivotJob):
-            return _one({name: seen_of(read_tree(one)) for name, one in kept.items()}, PEERS)
+            return _one({name: seen_of(read_state(one)) for name, one in kept.items()}, PEERS)
         if isinstance(job, TopDownJob) or is_published(job.protocol):
             texts = {name: json.dumps(one.tree) for name, one in kept.items()}
             return Tree.from_json(_one(texts, kept)).to_dict()

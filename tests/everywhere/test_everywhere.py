@@ -18,7 +18,13 @@ from hedgerow.parties.runs.topdown_job import TopDownJob
 from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.parties.vertical.part import OTHERS
 from hedgerow.parties.vertical.peer_job import PivotJob
-from hedgerow.protocols.registry import PIVOT, SERVER_PROTOCOLS, TOPDOWN, VERTICAL, is_published
+from hedgerow.protocols.registry import (
+    PEER_PROTOCOLS,
+    SERVER_PROTOCOLS,
+    TOPDOWN,
+    VERTICAL,
+    is_published,
+)
 from hedgerow.protocols.sharing.join import OUT_OF_ORDER
 from hedgerow.protocols.topdown import programs as topdown
 from hedgerow.protocols.topdown.programs import ASK, TREE
@@ -64,7 +70,7 @@ TOLERANCE = {"hidden-regression": 100 * 2.0**-24}
 
 def test_every_protocol_is_in_the_matrix() -> None:
     everywhere = {case.job.protocol for case in CASES.values()}
-    assert everywhere == {*SERVER_PROTOCOLS, TOPDOWN, VERTICAL, PIVOT}
+    assert everywhere == {*SERVER_PROTOCOLS, TOPDOWN, VERTICAL, *PEER_PROTOCOLS}
     assert BY_DEFAULT["flower"] == {n for n, c in CASES.items() if runs_in_flower(c)}
 
 

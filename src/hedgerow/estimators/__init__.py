@@ -12,6 +12,7 @@ from hedgerow.estimators.hidden.regressor import HiddenTreeRegressor
 from hedgerow.estimators.hidden.tree import HiddenTreeClassifier
 from hedgerow.estimators.id3 import ID3Classifier
 from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
+from hedgerow.estimators.pivot_forest import PivotForestClassifier, PivotForestRegressor
 from hedgerow.estimators.pivot_tree import PivotTreeClassifier, PivotTreeRegressor
 from hedgerow.estimators.topdown_tree import TopDownTreeClassifier
 from hedgerow.estimators.vertical_id3 import VerticalID3Classifier
@@ -34,6 +35,8 @@ __all__ = [
     "MedianForestClassifier",
     "MedianForestRegressor",
     "OpenTreeClassifier",
+    "PivotForestClassifier",
+    "PivotForestRegressor",
     "PivotTreeClassifier",
     "PivotTreeRegressor",
     "TopDownTreeClassifier",

@@ -8,6 +8,9 @@ from hedgerow.protocols.hidden.boosting import HIDDEN_BOOSTING
 from hedgerow.protocols.hidden.open_id3 import OPEN_TREE
 from hedgerow.protocols.hidden.protocol import HiddenProtocol, ServerProtocol
 from hedgerow.protocols.hidden.regression import HIDDEN_REGRESSION
+from hedgerow.protocols.pivot.peer_plan import PeerPlan
+from hedgerow.protocols.pivot.protocol import PeerProtocol
+from hedgerow.protocols.pivot.trees import PEER_FOREST, PEER_TREE
 
 SERVER_PROTOCOLS: dict[str, ServerProtocol] = {
     "hidden-tree": HIDDEN_TREE,
@@ -23,10 +26,13 @@ TOPDOWN = "topdown"
 VERTICAL = "vertical-id3"
 """A tree in pieces, each at the site whose attribute it tests."""
 
-PIVOT = "pivot-tree"
-"""A tree among peers, who have shares of what is hidden of it."""
+PEER_PROTOCOLS: dict[str, PeerProtocol] = {
+    "pivot-tree": PEER_TREE,
+    "pivot-forest": PEER_FOREST,
+}
+"""What peers train, who have shares of what is hidden of it."""
 
-IN_PIECES = (VERTICAL, PIVOT)
+IN_PIECES = (VERTICAL, *PEER_PROTOCOLS)
 """What lies with those who hold the columns, and is asked by them alone."""
 
 EVALUATION = "evaluation"
@@ -74,3 +80,8 @@ def hidden_protocol(name: str) -> HiddenProtocol:
             fix="take what the servers publish (`hedgerow models fetch`); a tree answers by itself",
         )
     return protocol
+
+
+def peer_protocol(plan: PeerPlan) -> PeerProtocol:
+    """Return the protocol of a plan among peers."""
+    return next(one for one in PEER_PROTOCOLS.values() if one.plan_type is type(plan))

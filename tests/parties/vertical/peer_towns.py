@@ -12,11 +12,12 @@ from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.store.models import StoredModel
 from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
 from hedgerow.parties.vertical.peer_job import PivotJob
-from hedgerow.parties.vertical.peer_part import SHARES, columns_of, peer_table, read_tree
+from hedgerow.parties.vertical.peer_part import columns_of, peer_table, read_state
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.pivot.plan import PivotPlan
 from hedgerow.protocols.pivot.programs import PeerTable
 from hedgerow.protocols.pivot.run import PivotRun, run_pivot
+from hedgerow.protocols.pivot.trees import PEER_TREE
 from tests.parties.towns import Town
 from tests.parties.vertical.site_towns import COLUMNS, SITES, SiteFiles
 from tests.protocols.vertical_id3.ppid3_runs import DAYS, WEATHER, weather
@@ -100,12 +101,12 @@ class PeerTown(Town):
     def check_tree(self, job: PivotJob) -> PivotRun:
         """Compare what all peers keep with the tree of one process; return that."""
         found = run_here(job)
-        expected = found.tree.to_state()
-        kept = [read_tree(self.stored(name, job)) for name in PEERS]
+        expected = found.model.to_state()
+        kept = [read_state(self.stored(name, job)) for name in PEERS]
         assert all(one.keys() == expected.keys() for one in kept)
         for key, array in expected.items():
             parts = [one[key] for one in kept]
-            if key in SHARES:
+            if key in PEER_TREE.shares:
                 # One by one they say nothing.
                 assert len({part.tobytes() for part in parts}) == len(PEERS)
                 assert (sum(parts)[0] == array.sum(axis=0, dtype=array.dtype)).all(), key

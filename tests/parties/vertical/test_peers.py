@@ -54,7 +54,7 @@ def test_the_tree_is_that_of_one_process_and_peers_ask_it(
         asked = json_of(town.command("rook", "query", "tennis", *given, "--format", "json"))
         plan, table = aligned(job), weather()
         bins = {j: table.bins[[0, 8, 2], j] for j in range(4)}
-        index = ask_peers(plan, expected.tree, bins, 3, charged(plan))
+        index = ask_peers(plan, expected.model, bins, 3, charged(plan))
         assert [row["class"] for row in asked["rows"]] == [
             plan.domain.target.classes[i] for i in index
         ]

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.protocols.pivot.growth import PeerTree
+from hedgerow.protocols.pivot.growth import PeerTrees
 from hedgerow.protocols.pivot.plan import PivotPlan
-from hedgerow.protocols.pivot.programs import opened_tree
+from hedgerow.protocols.pivot.trees import opened_trees
 from hedgerow.tables import Encoded
 from hedgerow.trees.tree import Tree
 from tests.protocols.pivot.peer_tables import encoded, grown, in_the_clear, plan_for
@@ -20,10 +20,10 @@ from tests.protocols.pivot.peer_tables import encoded, grown, in_the_clear, plan
 DRAWS = 300
 
 
-def trees(plan: PivotPlan, tree: PeerTree) -> list[Tree]:
+def trees(plan: PivotPlan, tree: PeerTrees) -> list[Tree]:
     """Return trees that fit what was opened: the one, or drawn ones."""
     if plan.hide == "nothing":
-        return [opened_tree(plan, tree)]
+        return opened_trees(plan, tree)
     rng, those = np.random.default_rng(0), plan.layout.candidates
     found = []
     for _ in range(DRAWS):
@@ -34,25 +34,25 @@ def trees(plan: PivotPlan, tree: PeerTree) -> list[Tree]:
         labels = np.eye(plan.classes or 0, dtype=np.int64)
         leaves = labels[rng.integers(0, plan.classes or 0, tree.shape.n_leaves)]
         drawn = replace(tree, groups=chosen, opened=leaves, choices=None, leaves=None)
-        found.append(opened_tree(replace(plan, hide="nothing"), drawn))
+        found += opened_trees(replace(plan, hide="nothing"), drawn)
     return found
 
 
-def setting(hide: str, owners: list[int], target_at: int) -> tuple[Encoded, PivotPlan, PeerTree]:
+def setting(hide: str, owners: list[int], target_at: int) -> tuple[Encoded, PivotPlan, PeerTrees]:
     rows = encoded("cancer", columns=6)
     plan = replace(plan_for(rows, 3, max_depth=2, hide=hide), owners=tuple(owners))
     plan = replace(plan, target_at=target_at)
-    return rows, plan, grown(rows, plan).tree
+    return rows, plan, grown(rows, plan).model
 
 
-def labels_by_collusion(rows: Encoded, plan: PivotPlan, tree: PeerTree) -> Any:
+def labels_by_collusion(rows: Encoded, plan: PivotPlan, tree: PeerTrees) -> Any:
     """Example 1: peers that have all the columns infer the labels of the one that has none."""
     votes = [found.predict_class(rows.bins) for found in trees(plan, tree)]
     return np.mean(votes, axis=0) > 0.5
 
 
 def sides_by_collusion(
-    rows: Encoded, plan: PivotPlan, tree: PeerTree, victim: int, truth: Tree
+    rows: Encoded, plan: PivotPlan, tree: PeerTrees, victim: int, truth: Tree
 ) -> tuple[Any, Any]:
     """Example 2: peers with the labels infer on which side of its cut the victim's rows are.
 

@@ -20,10 +20,10 @@ from hedgerow.protocols.pivot.programs import (
     PeerAnswers,
     PeerPart,
     PeerQuestion,
-    opened_tree,
     respond,
 )
 from hedgerow.protocols.pivot.run import members_of
+from hedgerow.protocols.pivot.trees import opened_trees
 from hedgerow.secure.additive import AdditiveEngine
 from hedgerow.tables import Encoded
 from hedgerow.trees.tree import Tree
@@ -44,20 +44,25 @@ CASES: list[tuple[str, int, dict[str, Any]]] = [
 ]
 
 
-def revealed(plan: PivotPlan, part: PeerPart) -> Tree:
-    """Return the tree, also what no peer sees of it: the shares of all peers added up."""
-    tree = part.tree
+def revealed_trees(plan: PivotPlan, part: PeerPart) -> list[Tree]:
+    """Return the trees, also what no peer sees of them: the shares of all peers added up."""
+    tree: Any = part.model
     if plan.hide == "nothing":
-        return opened_tree(plan, tree)
-    assert tree.choices is not None
-    assert tree.leaves is not None
+        return opened_trees(plan, tree)
     choices = tree.choices.data.sum(axis=0, dtype=plan.ring.dtype)
     assert set(np.unique(choices)) <= {0, 1}
     assert (choices.sum(axis=1) == 1).all()
-    leaves = tree.leaves.ring.signed(tree.leaves.data.sum(axis=0, dtype=tree.leaves.ring.dtype))
-    held = (leaves == np.arange(plan.classes)).astype(np.int64) if plan.classes else leaves
+    held = tree.leaves.ring.signed(tree.leaves.data.sum(axis=0, dtype=tree.leaves.ring.dtype))
+    if plan.classes and plan.n_trees == 1:
+        held = (held == np.arange(plan.classes)).astype(np.int64)
     opened = replace(tree, groups=[choices.argmax(axis=1)], opened=held, choices=None, leaves=None)
-    return opened_tree(replace(plan, hide="nothing"), opened)
+    return opened_trees(replace(plan, hide="nothing"), opened)
+
+
+def revealed(plan: PivotPlan, part: PeerPart) -> Tree:
+    """Return the tree."""
+    (found,) = revealed_trees(plan, part)
+    return found
 
 
 def answers(plan: PivotPlan, part: PeerPart, rows: Encoded, asker: int = 0) -> Any:
@@ -66,8 +71,8 @@ def answers(plan: PivotPlan, part: PeerPart, rows: Encoded, asker: int = 0) -> A
         Simulator(plan.n_peers),
         members_of(plan),
         plan,
-        PeerQuestion(asker, rows.n_slots),
-        PeerAnswers(part.tree.to_state(), bins),
+        PeerQuestion(asker, rows.n_slots, "class" if plan.classes else "value"),
+        PeerAnswers(part.model.to_state(), bins),
         charged(plan),
     )
     return respond(context)
@@ -85,7 +90,7 @@ def test_it_is_the_tree_of_the_clear(name: str, m: int, options: dict[str, Any])
     if plan.classes:
         np.testing.assert_array_equal(found, clear.predict_class(rows.bins))
     else:
-        means, expected = plan.means(found), clear.decide(rows.bins)[:, 0]
+        means, expected = found, clear.decide(rows.bins)[:, 0]
         half = plan.units.half
         np.testing.assert_allclose(means, expected, rtol=0, atol=2.0**-20 * half)
         np.testing.assert_allclose(
@@ -98,7 +103,7 @@ def test_a_tree_that_is_one_leaf() -> None:
     for hide in ("nothing", "peers"):
         plan = plan_for(rows, 2, min_samples_split=151, hide=hide)
         part = grown(rows, plan)
-        assert part.tree.shape.n_nodes == 1
+        assert part.model.shape.n_nodes == 1
         np.testing.assert_array_equal(answers(plan, part, rows), np.zeros(150))
 
 

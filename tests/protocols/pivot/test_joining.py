@@ -57,7 +57,7 @@ def run(target: Target, align: Any, lost: int = 4, **options: Any) -> PivotRun:
 @pytest.mark.parametrize("hide", ["nothing", "peers"])
 @pytest.mark.parametrize("target", [CLASSES, NUMBERS], ids=["classes", "numbers"])
 def test_the_tree_is_that_of_the_ring(target: Target, hide: str) -> None:
-    ring, hidden = (run(target, align, hide=hide).tree for align in ("ring", "hidden"))
+    ring, hidden = (run(target, align, hide=hide).model for align in ("ring", "hidden"))
     assert (ring.shape.first_child == hidden.shape.first_child).all()
     for one, other in zip(ring.groups, hidden.groups, strict=True):
         assert (one == other).all()

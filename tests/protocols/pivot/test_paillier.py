@@ -15,7 +15,7 @@ from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.growers.layout import Layout, as_one_hot
 from hedgerow.protocols.pivot.columns import PeerColumns, transfers
-from hedgerow.protocols.pivot.growth import grow_tree, node_splits
+from hedgerow.protocols.pivot.growth import grow_trees, node_splits
 from hedgerow.protocols.pivot.options import PivotOptions
 from hedgerow.protocols.pivot.paillier import PaillierColumns
 from hedgerow.secure.additive import AdditiveEngine
@@ -76,7 +76,7 @@ def make_rows(
     key = JointKey.insecure_dealt(engine.core, BITS)
     owners = OWNERS[engine.n_parties]
     shares = engine.input(columns, 0, columns.shape, ring)
-    return PaillierColumns(LAYOUT, shares, owners, dict(enumerate(bins.T)), key, **kwargs)
+    return PaillierColumns(LAYOUT, shares[None], owners, dict(enumerate(bins.T)), key, **kwargs)
 
 
 def splits(nodes: Sequence[int], chosen: Sequence[int]) -> NodeSplits:
@@ -173,7 +173,9 @@ def test_costs_are_those_of_the_meter(engine: Any, packed: bool) -> None:
     owners = OWNERS[engine.n_parties]
 
     def encrypt() -> None:
-        made = PaillierColumns(LAYOUT, shares, owners, dict(enumerate(bins.T)), key, packed=packed)
+        made = PaillierColumns(
+            LAYOUT, shares[None], owners, dict(enumerate(bins.T)), key, packed=packed
+        )
         found.append(made)
 
     spent = metered(engine, encrypt)
@@ -292,7 +294,7 @@ def test_a_key_without_room_is_refused(engine: Any) -> None:
     before = engine.network.meter.snapshot()
     with pytest.raises(HedgerowError) as caught:
         PaillierColumns(
-            LAYOUT, shares, OWNERS[engine.n_parties], dict(enumerate(make_bins().T)), key
+            LAYOUT, shares[None], OWNERS[engine.n_parties], dict(enumerate(make_bins().T)), key
         )
     assert caught.value.code is Code.PLAINTEXT_OVERFLOW
     assert (engine.network.meter.snapshot() - before).total(0).payload == 0
@@ -321,13 +323,13 @@ def grown(kind: str, hide: Any, n: int = 40) -> tuple[Any, Leakage]:
     if kind == "paillier":
         key = JointKey.insecure_dealt(engine.core, BITS)
         rows: Any = PaillierColumns(
-            plan.layout, shares, plan.owners, owned, key, secret_choices=hide != "nothing"
+            plan.layout, shares[None], plan.owners, owned, key, secret_choices=hide != "nothing"
         )
     else:
         most = plan.domain.n_bins.tolist()
         seeds = PuncturedBins(transfers(engine), plan.owners, most, owned, n)
-        rows = PeerColumns(plan.layout, shares, seeds)
-    tree = grow_tree(rows, plan)
+        rows = PeerColumns(plan.layout, shares[None], seeds)
+    tree = grow_trees(rows, plan)
     parts = [tree.shape.first_child, *tree.groups]
     parts += [reveal(x) for x in (tree.choices, tree.leaves) if x is not None]
     return [*parts, tree.opened], leakage
@@ -354,7 +356,7 @@ def apart(network: Network) -> list[Any]:
         shares = engine.input(columns if at(0) is not None else None, 0, columns.shape, Z16)
         owners = OWNERS[3]
         mine = {j: bins[:, j] for j in EVERY if at(owners[j]) is not None}
-        rows = PaillierColumns(LAYOUT, shares, owners, mine, key)
+        rows = PaillierColumns(LAYOUT, shares[None], owners, mine, key)
         rows.go_down(splits([0], [6]))
         first = engine.open(rows.histogram(), "first", "peer")
         hot = as_one_hot(np.array([1]), len(LAYOUT.candidates))

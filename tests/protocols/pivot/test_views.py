@@ -12,10 +12,11 @@ import pytest
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Opening
 from hedgerow.protocols.pivot.columns import PeerColumns, transfers
-from hedgerow.protocols.pivot.growth import PeerTree, grow_tree
+from hedgerow.protocols.pivot.growth import PeerTrees, grow_trees
 from hedgerow.protocols.pivot.options import PivotOptions
 from hedgerow.protocols.pivot.plan import PivotPlan
-from hedgerow.protocols.pivot.predict import ANSWERS, answer
+from hedgerow.protocols.pivot.predict import answer
+from hedgerow.protocols.pivot.protocol import ANSWERS
 from hedgerow.secure.additive import AdditiveEngine
 from hedgerow.secure.additive.punctured import PuncturedBins
 from hedgerow.tables import Attribute, Domain, Target
@@ -57,7 +58,7 @@ def rows_of(*, constant: bool) -> tuple[dict[int, Any], Any]:
     return bins, (bins[0] >= 2).astype(np.int64)
 
 
-def runs(plan: PivotPlan, *, constant: bool) -> tuple[list[list[Any]], PeerTree]:
+def runs(plan: PivotPlan, *, constant: bool) -> tuple[list[list[Any]], PeerTrees]:
     """Grow and ask several times on one engine; the messages of each run."""
     network, (bins, target) = FromLast(), rows_of(constant=constant)
     declared = [
@@ -73,8 +74,8 @@ def runs(plan: PivotPlan, *, constant: bool) -> tuple[list[list[Any]], PeerTree]
         network.sent.clear()
         columns = engine.input(hot, 0, (2, N), plan.ring)
         seeds = PuncturedBins(transfers(engine), OWNERS, [4] * 4, bins, N)
-        tree = grow_tree(PeerColumns(plan.layout, columns, seeds), plan)
-        answer(engine, plan, tree, bins, N, 0)
+        tree = grow_trees(PeerColumns(plan.layout, columns[None], seeds), plan)
+        engine.open(answer(engine, plan, tree, bins, N), ANSWERS, "peer 0")
         found.append(list(network.sent))
     return found, tree
 

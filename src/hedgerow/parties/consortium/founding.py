@@ -12,7 +12,7 @@ from hedgerow.parties.consortium.config import HOLDERS, SERVERS, Member, PartyCo
 from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.consortium.policy import Lifetime, Policy
 from hedgerow.parties.store.durable import make_private, write_new
-from hedgerow.protocols.registry import PIVOT, TOPDOWN, VERTICAL
+from hedgerow.protocols.registry import PEER_PROTOCOLS, TOPDOWN, VERTICAL
 
 HOST = "127.0.0.1"
 FIRST_PORT = 7600
@@ -72,9 +72,9 @@ allow_exact = {exact}
 # Protocols of jobs that may run. What "hidden-tree", "hidden-regression" and "hidden-boosting" make
 # stays hidden on the servers; "open-tree" would publish the tree, with noise by its epsilon, and so
 # does "topdown". "vertical-id3" grows a tree in pieces that stay at their sites, which learn exact
-# counts: it needs allow_exact, and a population without a limit. So does "pivot-tree", a tree among
-# peers, who see of it what the job says. "evaluation" would tell an analyst, with noise, how good a
-# hidden model is on held-out uploads.
+# counts: it needs allow_exact, and a population without a limit. So do "pivot-tree" and the like,
+# models among peers, who see of them what the job says. "evaluation" would tell an analyst, with
+# noise, how good a hidden model is on held-out uploads.
 allowed_protocols = [{protocols}]
 
 # Members that may ask models.
@@ -276,9 +276,10 @@ def found_consortium(
     """
     check_name(name, "consortium")
     allowed = ["hidden-tree", "hidden-regression", "hidden-boosting"]
-    for role, protocol in (("coordinator", TOPDOWN), ("site", VERTICAL), ("peer", PIVOT)):
+    by_role = {"coordinator": (TOPDOWN,), "site": (VERTICAL,), "peer": tuple(PEER_PROTOCOLS)}
+    for role, protocols in by_role.items():
         if any(member.role == role for member in members):
-            allowed.append(protocol)
+            allowed += protocols
     lines: dict[str, Any] = {
         "largest_epsilon_per_job": 1.0,
         "allowed_protocols": tuple(allowed),

@@ -49,7 +49,7 @@ from hedgerow.protocols.hidden.options import ServerOptions
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.registry import (
     EVALUATION,
-    PIVOT,
+    PEER_PROTOCOLS,
     SERVER_PROTOCOLS,
     TOPDOWN,
     VERTICAL,
@@ -160,7 +160,7 @@ def _job_type(protocol: object, source: str) -> type[Job]:
         **dict.fromkeys(SERVER_PROTOCOLS, ServerJob),
         TOPDOWN: TopDownJob,
         VERTICAL: VerticalJob,
-        PIVOT: PivotJob,
+        **dict.fromkeys(PEER_PROTOCOLS, PivotJob),
         EVALUATION: EvaluationJob,
     }
     found = jobs.get(protocol) if isinstance(protocol, str) else None

@@ -23,8 +23,13 @@ from hedgerow.parties.store.database import Row, open_store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.vault import About, read_arrays, write_arrays
 from hedgerow.privacy import Ledger
-from hedgerow.protocols.pivot.plan import PivotPlan
-from hedgerow.protocols.registry import PIVOT, TOPDOWN, VERTICAL, current_name, server_protocol
+from hedgerow.protocols.registry import (
+    PEER_PROTOCOLS,
+    TOPDOWN,
+    VERTICAL,
+    current_name,
+    server_protocol,
+)
 from hedgerow.protocols.topdown.options import read_plan
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.plan import Session
@@ -69,8 +74,8 @@ class ModelManifest:
                 return read_plan(dict(self.plan))
             if self.protocol == VERTICAL:
                 return Session(SiteJob(**self.plan["job"]), {}, self.plan["secret"])
-            if self.protocol == PIVOT:
-                return PivotPlan.from_dict(dict(self.plan))
+            if (among_peers := PEER_PROTOCOLS.get(self.protocol)) is not None:
+                return among_peers.plan_type.from_dict(dict(self.plan))
             return server_protocol(self.protocol).plan_type.from_dict(dict(self.plan))
 
     def to_json(self) -> str:

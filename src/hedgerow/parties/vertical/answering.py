@@ -37,6 +37,7 @@ from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.models import list_models
 from hedgerow.parties.store.own_tables import own_table
 from hedgerow.parties.store.query_log import Asked, QueryKey, charged_row
+from hedgerow.parties.vertical.peer_job import PivotJob
 from hedgerow.parties.vertical.sides import (
     AnsweringSide,
     Found,
@@ -49,7 +50,7 @@ from hedgerow.parties.wire.client import call_member, call_members
 from hedgerow.parties.wire.handlers import Caller, Incoming, RequestFields, verb
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.protocols.hidden.answers import distribution
-from hedgerow.protocols.registry import IN_PIECES, PIVOT
+from hedgerow.protocols.registry import IN_PIECES, PEER_PROTOCOLS
 
 MOST_INSTANCES = 10_000
 """Of one question."""
@@ -277,12 +278,9 @@ def ask_holders(
     More than a question may have are several questions; an id that is there twice is asked once.
     H501 for probabilities among peers, who learn the class alone.
     """
-    if proba and job_of(config.state, model).protocol == PIVOT:
-        raise Code.BAD_PARAMETER.error(
-            expected="a question for classes or values, which peers answer",
-            found="one for probabilities",
-            fix="leave out --proba",
-        )
+    job = job_of(config.state, model)
+    if isinstance(job, PivotJob):
+        PEER_PROTOCOLS[job.protocol].asks(job.make_plan(), proba)
     seconds = config.timeouts.connect + config.timeouts.step + config.timeouts.request
     names, places = np.unique(np.asarray(ids, dtype=np.str_), return_inverse=True)
     every: Found = {}

@@ -1,4 +1,4 @@
-"""`PivotJob`: a tree among peers that hold columns of the same records, as a TOML file.
+"""`PivotJob`: a model among peers that hold columns of the same records, as a TOML file.
 
 ::
 
@@ -32,7 +32,7 @@ from collections import Counter
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from hedgerow.errors import HedgerowError
 from hedgerow.parties.consortium.config import Member, PartyConfig
@@ -41,33 +41,37 @@ from hedgerow.parties.runs.job_files import Job, JobFile
 from hedgerow.privacy import Ledger
 from hedgerow.privacy.accounting import Guarantee
 from hedgerow.protocols.contract import AtLeastOne, Size, guarantees
-from hedgerow.protocols.pivot.options import PivotOptions
-from hedgerow.protocols.pivot.plan import PivotPlan
+from hedgerow.protocols.pivot.options import PeerOptions, PivotOptions
+from hedgerow.protocols.pivot.peer_plan import PeerPlan
+from hedgerow.protocols.registry import PEER_PROTOCOLS
 from hedgerow.secure.additive.core import FEWEST, MOST
 
 
 class PivotJob(JobFile, Job):
-    """A tree among peers; use `load`. H885 for a file that is none.
+    """A model among peers; use `load`. H885 for a file that is none.
 
     Every peer charges `population` in accounts of its own. The order of `peers` is their numbering;
     the first one leads. `columns` has every column of the domain, and the target, at one of them.
     Fewer than `least_records` rows that all of them have end the run, where they learn how many.
     """
 
-    protocol: Literal["pivot-tree"]
+    protocol: Literal["pivot-tree", "pivot-forest"]
     model: Name | None = None
     peers: Annotated[tuple[Name, ...], Field(min_length=FEWEST, max_length=MOST)]
     columns: dict[Name, tuple[str, ...]]
     align: Literal["ring", "hidden"] = "ring"
     least_records: AtLeastOne = 1
-    plan: PivotOptions
+    plan: PeerOptions
 
     @field_validator("plan", mode="before")
     @classmethod
-    def _named(cls, table: object) -> PivotOptions:
-        """Read the table so that a refusal names it."""
+    def _named(cls, table: object, info: ValidationInfo) -> PeerOptions:
+        """Read the table of the protocol, so that a refusal names it."""
+        named = PEER_PROTOCOLS.get(info.data.get("protocol", ""))
+        if named is None:
+            raise ValueError("a table of no protocol")
         try:
-            return PivotOptions.from_table(table)
+            return named.options_type.from_table(table)
         except HedgerowError as error:
             raise ValueError(error.found) from None
 
@@ -75,14 +79,14 @@ class PivotJob(JobFile, Job):
     def _consistent(self) -> Self:
         self.check_name_length()
         if self.analysts:
-            raise ValueError("analysts: a tree among peers is asked by the peers alone")
+            raise ValueError("analysts: a model among peers is asked by the peers alone")
         if len(set(self.peers)) < len(self.peers):
             raise ValueError("peers lists a name twice")
         if self.align == "hidden" and self.least_records > 1:
             raise ValueError(
                 "least_records beside align 'hidden': nobody learns how many there are"
             )
-        if self.plan.linear != "transfers":
+        if isinstance(self.plan, PivotOptions) and self.plan.linear != "transfers":
             raise ValueError("plan.linear other than 'transfers': there is no dealer among peers")
         strangers = set(self.columns) - set(self.peers)
         if strangers:
@@ -106,12 +110,12 @@ class PivotJob(JobFile, Job):
             raise ValueError(f"no columns of {idle[0]}, which is one of the peers")
         return self
 
-    def make_plan(self) -> PivotPlan:
-        """Return the plan, from public numbers alone; errors are those of `PivotOptions.plan`."""
+    def make_plan(self) -> PeerPlan:
+        """Return the plan, from public numbers alone; errors are those of `PeerOptions.plan`."""
         return self._plan
 
     @cached_property
-    def _plan(self) -> PivotPlan:
+    def _plan(self) -> PeerPlan:
         places = {column: i for i, name in enumerate(self.peers) for column in self.columns[name]}
         target = self.domain.target
         assert target is not None
@@ -132,7 +136,7 @@ class PivotJob(JobFile, Job):
 
     @property
     def model_name(self) -> str:
-        """Name of the tree, of which every peer has its part."""
+        """Name of the model, of which every peer has its part."""
         return self.model or self.name
 
     @property
@@ -165,5 +169,5 @@ class PivotJob(JobFile, Job):
 
     @property
     def levels(self) -> int:
-        """Levels of the tree."""
-        return self.plan.max_depth
+        """Levels of what grows, one after the other."""
+        return self.make_plan().levels

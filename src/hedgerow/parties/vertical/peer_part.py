@@ -1,4 +1,4 @@
-"""A tree among peers at one of them, with its own columns."""
+"""A model among peers at one of them, with its own columns."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.checkpoint import Stage
 from hedgerow.protocols.contract import Context
 from hedgerow.protocols.pivot.programs import VERSION, PeerTable, peer
+from hedgerow.protocols.registry import PEER_PROTOCOLS
 from hedgerow.protocols.vertical_id3.site import SiteTable
 from hedgerow.tables import Encoded
 
 SCHEMA, SCHEMA_VERSION = "hedgerow.peer-tree", 1
-SHARES = ("choices", "leaves")
 
 
 class PeersPart(StagedPart[PivotJob]):
     """What a peer does in a run of Pivot.
 
     A peer reads the table that it has named for the population, with a column of ids. Its part of
-    the tree becomes a model in its own store: what all peers see, and in the vault its shares of
+    it becomes a model in its own store: what all peers see, and in the vault its shares of
     what is hidden. How much they send follows from how many rows they have in common, of which
     nobody else learns anything.
     """
@@ -52,7 +52,7 @@ class PeersPart(StagedPart[PivotJob]):
         check_columns(*peer_columns(self.config, self.job), self.config.name, self.job.population)
 
     def compute(self, attempt: Attempt) -> tuple[Arrays, Leakage]:
-        """Grow the tree."""
+        """Train with the others."""
         job, plan, ledger = self.job, self.job.make_plan(), attempt.ledger
         agreeing.compare_numbers(attempt.network, "version of Pivot", VERSION, Code.WRONG_VERSION)
         ledger.parties = tuple(f"peer {i}" for i in range(plan.n_peers))
@@ -69,10 +69,11 @@ class PeersPart(StagedPart[PivotJob]):
                 progress=lambda numbers: attempt.say("level", **numbers),
             )
         )
-        return dict(found.tree.to_state()), found.leakage
+        return dict(found.model.to_state()), found.leakage
 
     def keep(self, attempt: Attempt, made: Arrays) -> None:
-        """Keep this peer's part of the tree."""
+        """Keep this peer's part of the model."""
+        shares = PEER_PROTOCOLS[self.job.protocol].shares
         last, ledger = attempt.stages.last(), as_text(made.pop("ledger"))
         assert last is not None
         # What is kept is read once more, every check replayed, before it is relied on.
@@ -85,11 +86,11 @@ class PeersPart(StagedPart[PivotJob]):
             ledger=ledger,
             leakage=leakage,
             # A share of a server has an axis more.
-            shares={name: made[name][:, None] for name in SHARES if name in made},
+            shares={name: made[name][:, None] for name in shares if name in made},
             tree={
                 "schema": SCHEMA,
                 "version": SCHEMA_VERSION,
-                **{name: array.tolist() for name, array in made.items() if name not in SHARES},
+                **{name: array.tolist() for name, array in made.items() if name not in shares},
             },
         )
 
@@ -128,8 +129,8 @@ def peer_table(job: PivotJob, own: OwnColumns, table: SiteTable) -> PeerTable:
     return PeerTable(bins, table.n_records, target, ids=table.ids)
 
 
-def read_tree(stored: StoredModel) -> Stage:
-    """Return what `PeersPart.keep` wrote, as `PeerTree.from_state` takes it; H401, H402."""
+def read_state(stored: StoredModel) -> Stage:
+    """Return what `PeersPart.keep` wrote, as `PeerProtocol.read` takes it; H401, H402."""
     tree = dict(stored.tree or {})
     if tree.pop("schema", None) != SCHEMA:
         raise Code.BAD_MODEL_FILE.error(found="no tree of a peer")

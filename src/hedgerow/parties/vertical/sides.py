@@ -26,10 +26,10 @@ from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.parties.vertical.nodes import StoredNodes
 from hedgerow.parties.vertical.part import own_columns
 from hedgerow.parties.vertical.peer_job import PivotJob
-from hedgerow.parties.vertical.peer_part import peer_columns, read_tree
+from hedgerow.parties.vertical.peer_part import peer_columns, read_state
 from hedgerow.protocols.contract import Context
 from hedgerow.protocols.pivot.programs import PeerAnswers, PeerQuestion, respond
-from hedgerow.protocols.registry import IN_PIECES
+from hedgerow.protocols.registry import IN_PIECES, peer_protocol
 from hedgerow.protocols.vertical_id3.programs import AnsweringPart, Question, classify
 from hedgerow.protocols.vertical_id3.site import Site
 
@@ -116,19 +116,20 @@ class PeerSide(AnsweringSide):
         names = job.domain.names
         columns = () if own.domain is None else own.domain.names
         held = {names.index(name): bins[rows, at] for at, name in enumerate(columns)}
-        self._part = PeerAnswers(read_tree(stored), held)
+        self._part = PeerAnswers(read_state(stored), held)
         with lock:
             self._ledger = DurableLedger(open_store(config.state), job.run_id, domain=job.domain)
 
     def attend(self, network: TLSNetwork, asker: int, rows: int) -> Found | None:
         """See `AnsweringSide.attend`."""
         job, plan = self._job, self._job.make_plan()
-        question = PeerQuestion(asker, rows)
+        what = peer_protocol(plan).asks(plan, proba=False)
+        question = PeerQuestion(asker, rows, what)
         found = respond(Context(network, job.peers, plan, question, self._part, self._ledger))
         if found is None:
             return None
-        if not plan.classes:
-            return {"classes": [], "values": plan.means(found).tolist()}
+        if what == "value":
+            return {"classes": [], "values": found.tolist()}
         target = job.domain.target
         assert target is not None
         assert target.classes is not None

@@ -127,32 +127,43 @@ class Scores:
         """Return the ring of the scores of a histogram over a ring: the same for ``max``."""
         return source if self.criterion.kernel == MAX else Z64
 
-    def __call__(self, hist: Secret) -> Secret:
+    def __call__(self, hist: Secret, among: NDArray[np.int64] | None = None) -> Secret:
         """Score every candidate: signed, to be maximised, (..., C) over `ring`.
 
         The histogram (..., k, B) has class counts; or counts and sums of the target for
-        ``squared_error``. Columns are those of `Layout`.
+        ``squared_error``. Columns are those of `Layout`. `among` (..., c) scores those binary
+        candidates of each node alone, in that order.
         """
         self._check(hist.shape, hist.ring)
         *lead, k, width = hist.shape
-        nodes = hist.reshape(prod(lead), k, width)
-        blocks = [self._block(nodes[block]) for block in self._blocks(prod(lead), k)]
-        return concatenate(blocks).reshape(*lead, len(self.candidates))
+        nodes, each = hist.reshape(prod(lead), k, width), self._each(among)
+        some = None if among is None else among.reshape(prod(lead), each)
+        blocks = [
+            self._block(nodes[block], None if some is None else some[block])
+            for block in self._blocks(prod(lead), k)
+        ]
+        return concatenate(blocks).reshape(*lead, each)
 
-    def cost(self, engine: Engine, shape: tuple[int, ...], ring: Ring) -> Cost:
-        """State the cost for a histogram of a shape (..., k, B) over a ring."""
+    def cost(
+        self, engine: Engine, shape: tuple[int, ...], ring: Ring, each: int | None = None
+    ) -> Cost:
+        """State the cost for a histogram of a shape (..., k, B) over a ring.
+
+        `each`: how many candidates of each node are scored, if not all.
+        """
         self._check(shape, ring)
         *lead, k, width = shape
         total = NOTHING
         for block in self._blocks(prod(lead), k):
             nodes = block.stop - block.start
+            branches = self._n_branches if each is None else 2 * each
             if self.criterion.kernel != MAX:
-                lifted = (nodes, k, width)
+                lifted = (nodes, k, width if each is None else branches)
                 total += engine.cost("extend", shape=lifted, ring=Z64, source=ring)
-            for piece in _slices(nodes * self._n_branches, self._at_once(k)):
+            for piece in _slices(nodes * branches, self._at_once(k)):
                 total += self.cost_values(engine, piece.stop - piece.start, k, ring)
             if self.prefer_nonempty:
-                own, shaped = self.ring(ring), (nodes, len(self.candidates))
+                own, shaped = self.ring(ring), (nodes, each or len(self.candidates))
                 total += cost_less_than(engine, 2 * prod(shaped), own, self._bits + 1)
                 total += engine.cost("mul", shape=shaped, ring=own)
         return total
@@ -169,22 +180,37 @@ class Scores:
             engine, (n,), bits=self._bits, quotient_bits=self._quotient_bits
         )
 
-    def _block(self, hist: Secret) -> Secret:
+    def _block(self, hist: Secret, among: NDArray[np.int64] | None) -> Secret:
         """Score nodes (nodes, k, B) at once."""
         kernel, (nodes, k, _) = self.criterion.kernel, hist.shape
-        branches = self.branches(hist if kernel == MAX else self.lifted(hist))
-        flat = branches.transpose(0, 2, 1).reshape(nodes * self._n_branches, k)
+        if among is None:
+            branches = self.branches(hist if kernel == MAX else self.lifted(hist))
+        else:
+            branches = some_branches(self.branches(hist), among)
+            branches = branches if kernel == MAX else self.lifted(branches)
+        each = branches.shape[2]
+        flat = branches.transpose(0, 2, 1).reshape(nodes * each, k)
         pieces = [self.values(flat[piece]) for piece in _slices(len(flat), self._at_once(k))]
-        scores = self._joined(concatenate(pieces).reshape(nodes, self._n_branches))
+        scores = self._joined(concatenate(pieces).reshape(nodes, each))
         sizes = branches[:, 0] if kernel == SQUARED else branches.sum(1)
         if kernel == GINI:
             # The same for all candidates, but for which attribute it is added up from.
             scores = scores - self._joined(sizes) * (1 << self.shift)
         if self.prefer_nonempty:
             filled = 1 - less_than(sizes, 1, bits=self._bits + 1)
-            m = len(self.candidates)
+            m = each // 2
             scores = scores + filled[:, :m] * filled[:, m:] * 2
         return scores
+
+    def _each(self, among: NDArray[np.int64] | None) -> int:
+        """Return how many candidates of a node are scored."""
+        if among is None:
+            return len(self.candidates)
+        if self._wary:
+            raise Code.BAD_PARAMETER.error(
+                expected="all candidates of wary trees", found="some of them"
+            )
+        return int(among.shape[-1])
 
     def lifted(self, hist: Secret) -> Secret:
         """Lift counts, or counts and sums, (..., k, B) to 64 bits."""
@@ -206,7 +232,7 @@ class Scores:
     def _joined(self, values: Secret) -> Secret:
         """Add up what belongs to each candidate: (nodes, branches) to (nodes, C)."""
         if not self._wary:
-            m = len(self.candidates)
+            m = values.shape[1] // 2
             return values[:, :m] + values[:, m:]
         running = concatenate([values[:, :0].sum(-1, keepdims=True), values.cumsum(-1)], axis=-1)
         ends = self.candidates.offset
@@ -296,6 +322,14 @@ class Scores:
 
     def _blocks(self, nodes: int, k: int) -> Iterator[slice]:
         return _slices(nodes, max(1, self._at_once(k) // self._n_branches))
+
+
+def some_branches(branches: Secret, among: NDArray[np.int64]) -> Secret:
+    """Return both branches of some binary candidates (nodes, c), of all of them (nodes, k, 2C)."""
+    nodes, k, m = branches.shape
+    both = np.concatenate([among, among + m // 2], axis=1)
+    found: Secret = branches[np.arange(nodes)[:, None, None], np.arange(k)[:, None], both[:, None]]
+    return found
 
 
 def _slices(n: int, step: int) -> Iterator[slice]:

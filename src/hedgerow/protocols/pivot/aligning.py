@@ -19,7 +19,7 @@ from hedgerow.errors import Code
 from hedgerow.net.network import Network, Route
 from hedgerow.privacy import Leakage
 from hedgerow.protocols.checkpoint import Checkpoints
-from hedgerow.protocols.pivot.plan import PivotPlan
+from hedgerow.protocols.pivot.peer_plan import PeerPlan
 from hedgerow.protocols.sharing.saying import said_by_all
 from hedgerow.protocols.vertical_id3.align import Learn, RingAlignment, check_enough
 from hedgerow.protocols.vertical_id3.cardinality import RingCardinality, SiteMeter
@@ -36,7 +36,7 @@ _LENGTH = struct.Struct("<Q")
 
 def align_rows(
     network: Network,
-    plan: PivotPlan,
+    plan: PeerPlan,
     ids: NDArray[Any],
     leakage: Leakage,
     keep: Checkpoints,
@@ -48,7 +48,7 @@ def align_rows(
     and shows the same sizes; once all peers have the stage, it is not done again. H111 for fewer
     than `least` rows.
 
-    Reveals: what `RingAlignment` says; `PivotPlan.openings` declares it.
+    Reveals: what `RingAlignment` says; `PeerPlan.openings` declares it.
     Cost: about 4 m rounds; every peer encrypts the ids of all.
     """
     (party,) = network.local
@@ -73,7 +73,7 @@ def align_rows(
     return rows
 
 
-def _found(network: Network, plan: PivotPlan, ids: NDArray[Any], learn: Learn) -> NDArray[np.intp]:
+def _found(network: Network, plan: PeerPlan, ids: NDArray[Any], learn: Learn) -> NDArray[np.intp]:
     (party,), n = network.local, plan.n_peers
     ring = RingCardinality(
         party,

@@ -31,13 +31,12 @@ Array = NDArray[Any]
 class PeerRows(OpenFrontier):
     """Rows of which every peer knows its own attributes; how masks are kept is left open.
 
-    Attribute j is at peer `owners[j]`; `columns` (k, n) are shares of what is summed up.
+    Attribute j is at peer `owners[j]`; `columns` (trees, k, n) are shares of what is summed up.
     """
 
-    n_trees = 1
-
     def __init__(self, layout: Layout, columns: Secret, owners: Sequence[int]) -> None:
-        self.layout, self.ring, self.n_rows = layout, columns.ring, columns.shape[1]
+        self.layout, self.ring = layout, columns.ring
+        self.n_trees, _, self.n_rows = columns.shape
         self.owners = tuple(owners)
         self._engine = columns.engine
         self._above: Secret | None = None
@@ -54,14 +53,19 @@ class PeerRows(OpenFrontier):
     def n_nodes(self) -> int:
         """Nodes of this level."""
 
-    def histogram(self) -> Secret:
-        """Return sums per node, column and bin, shape (1, nodes, k, B). Cost: `cost_histogram`."""
+    def sums(self) -> Secret:
+        """Return sums per node of all trees, column and bin, (nodes, k, B); `cost_histogram`."""
         if self._here is None:
             hist = self._counted(np.arange(0, self.n_nodes, 1 if self._above is None else 2))
             if self._above is not None:
                 hist = stack([hist, self._above - hist], axis=1).reshape(-1, *hist.shape[1:])
             self._here = hist
-        return self._here.reshape(1, *self._here.shape)
+        return self._here
+
+    def histogram(self) -> Secret:
+        """Return `sums` of complete trees, (trees, nodes, k, B). See `Frontier.histogram`."""
+        found = self.sums()
+        return found.reshape(self.n_trees, -1, *found.shape[1:])
 
     def descend(self, choice: Choice, *, last: bool = False) -> None:
         """Go down one level by secret choices among all attributes. See `Frontier.descend`."""
@@ -69,7 +73,7 @@ class PeerRows(OpenFrontier):
         nodes = np.arange(self.n_nodes)
         every = [list(range(len(self.owners)))] * nodes.size
         assert isinstance(choice, Secret)
-        self.descend_among(nodes, choice[0], every)
+        self.descend_among(nodes, choice.reshape(nodes.size, -1), every)
 
     @abstractmethod
     def go_down(self, split: NodeSplits, *, last: bool = False) -> None:
@@ -109,7 +113,7 @@ class PeerColumns(PeerRows):
     def __init__(self, layout: Layout, columns: Secret, seeds: PuncturedBins) -> None:
         super().__init__(layout, columns, seeds.owners)
         self._seeds = seeds
-        self._masks = columns.reshape(1, *columns.shape)
+        self._masks = columns
 
     @property
     def n_nodes(self) -> int:

@@ -19,6 +19,7 @@ from hedgerow.protocols.growers.choices import fitting_ring, widen
 from hedgerow.protocols.growers.frontier import Choice
 from hedgerow.protocols.growers.layout import as_one_hot
 from hedgerow.protocols.growers.means import lift_sums
+from hedgerow.protocols.growers.scores import some_branches
 from hedgerow.protocols.hidden.id3 import (
     NOTHING_KEPT,
     Progress,
@@ -27,6 +28,7 @@ from hedgerow.protocols.hidden.id3 import (
     node_totals,
 )
 from hedgerow.protocols.hidden.plan import LEAF, split_name
+from hedgerow.protocols.pivot.coins import open_candidates
 from hedgerow.protocols.pivot.columns import PeerRows
 from hedgerow.protocols.pivot.plan import PivotPlan, leaf_name
 from hedgerow.protocols.pivot.shape import Shape
@@ -39,12 +41,13 @@ from hedgerow.trees.growing.nodes import NodeSplits
 
 
 @dataclass(frozen=True, eq=False)
-class PeerTree:
-    """A tree among peers: its public shape, and what is hidden of it as shares.
+class PeerTrees:
+    """Trees among peers: their public shape, and what is hidden of them as shares.
 
     `groups` has for the nodes of each level that are split what was opened: their candidate,
     attribute or owner, or nothing. `choices` (splits, C) are one-hot, and `leaves` (leaves, 1) the
-    class or the mean with `FRACTION` bits, where these are hidden; `opened` (leaves, k) where not.
+    class or the mean with `FRACTION` bits, where these are hidden; one-hot classes (leaves, k) of a
+    forest, which votes. `opened` (leaves, k) where nothing is hidden.
     """
 
     shape: Shape
@@ -56,6 +59,7 @@ class PeerTree:
     def to_state(self) -> Stage:
         """Return all of it as arrays; shares are those of the peers that live here."""
         state = {
+            "trees": np.array([self.shape.n_trees], dtype=np.int64),
             "first_child": self.shape.first_child,
             "sizes": np.array([group.size for group in self.groups], dtype=np.int64),
             "groups": np.concatenate([*self.groups, np.zeros(0, dtype=np.int64)]),
@@ -65,29 +69,30 @@ class PeerTree:
         return state if self.opened is None else state | {"opened": self.opened}
 
     @classmethod
-    def from_state(cls, engine: Engine, state: Stage) -> PeerTree:
+    def from_state(cls, engine: Engine, state: Stage) -> PeerTrees:
         """Read what `to_state` wrote; `Stage` arrays of several peers may be put together."""
-        first = np.asarray(state["first_child"])
+        first, trees = np.asarray(state["first_child"]), int(state.get("trees", [1])[0])
         groups = np.split(state["groups"], np.cumsum(state["sizes"])[:-1])
         choices, leaves = (
             restored(engine, state[name]) if name in state else None
             for name in ("choices", "leaves")
         )
-        return cls(Shape.of_leaves(first < 0), groups, choices, leaves, state.get("opened"))
+        return cls(Shape.of_leaves(first < 0, trees), groups, choices, leaves, state.get("opened"))
 
 
-def grow_tree(
+def grow_trees(
     rows: PeerRows,
     plan: PivotPlan,
     progress: Progress = no_progress,
     keep: Checkpoints = NOTHING_KEPT,
-) -> PeerTree:
-    """Grow a tree (algorithm 2).
+) -> PeerTrees:
+    """Grow a tree, or several side by side (algorithm 2).
 
     For every level, all nodes at once:
 
     1. Histograms of the columns (steps 4 to 9).
-    2. Scores and the best candidate of those that leave enough rows, hidden (steps 10 to 13).
+    2. Scores and the best candidate of those that leave enough rows, hidden (steps 10 to 13); of a
+       forest, of those among which public coins let the node choose.
     3. Whether a node is a leaf is opened, and nothing else of those that are (steps 1 to 3).
     4. Of the others the candidate is opened, or its attribute, its owner or nothing, as `hide` says
        (step 14), and rows go down by it (steps 15 to 17; section 5.2).
@@ -104,15 +109,17 @@ def grow_tree(
     choices: list[Secret] = []
     found: list[Secret] = []
     records: Secret | None = None
+    places = np.arange(plan.n_trees)
     for level in range(plan.depth):
         known = keep.load(leaf_name(level))
         if known is None:
-            _prepare(rows, plan)
-            hist = rows.histogram()[0]
+            among = Among.of(open_candidates(plan, level, places))
+            rows.engine.prepare(cost_choose(rows.engine, plan, places.size, among))
+            hist = rows.sums()
             totals = node_totals(hist, plan.layout)
             if records is None:
                 records = _counts(totals, plan)
-            chosen, leaf = _choose(hist, totals, records, plan)
+            chosen, leaf = _choose(hist, totals, records[places >> level], plan, among)
             saved = {"leaf": leaf.data, "choice": chosen.data, "totals": totals.data}
             keep.save(leaf_name(level), saved)
         else:
@@ -125,6 +132,7 @@ def grow_tree(
         is_leaf = bits != 0
         levels.append(is_leaf)
         split = np.flatnonzero(~is_leaf)
+        places = (2 * places[split][:, None] + np.arange(2)).reshape(-1)
         choices.append(chosen[split])
         groups.append(_opened_choice(choices[-1], plan, level, keep))
         found.append(totals[np.flatnonzero(is_leaf)])
@@ -137,34 +145,65 @@ def grow_tree(
         progress(level + 1)
     shape, leaves = Shape.of(levels), _leaves(concatenate(found), plan)
     if plan.hide != "nothing":
-        return PeerTree(shape, groups, concatenate(choices), leaves)
+        return PeerTrees(shape, groups, concatenate(choices), leaves)
     known = keep.load(LEAF)
     if known is None:
         keep.save(LEAF, {"leaves": leaves.data})
     else:
         leaves = restored(rows.engine, known["leaves"])
     opened = _opened(leaves, LEAF, plan, plan.depth)
-    return PeerTree(shape, groups, opened=leaves.ring.signed(opened))
+    return PeerTrees(shape, groups, opened=leaves.ring.signed(opened))
+
+
+@dataclass(frozen=True, eq=False)
+class Among:
+    """Candidates among which nodes choose: `index` (nodes, c), of which `real` ones count."""
+
+    index: NDArray[np.int64]
+    real: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, allowed: NDArray[np.bool_] | None) -> Among | None:
+        """Return the candidates that are allowed in each node, (nodes, C), in their order."""
+        if allowed is None:
+            return None
+        counts = allowed.sum(axis=1)
+        # Those that are not come behind, as far as others have more.
+        index = np.argsort(~allowed, axis=1, kind="stable")[:, : max(1, int(counts.max()))]
+        return cls(index, np.arange(index.shape[1]) < counts[:, None])
+
+    def spread(self, chosen: Secret, candidates: int) -> Secret:
+        """Return one-hot choices (nodes, c) among all candidates, (nodes, C); local."""
+        every = np.zeros((*chosen.data.shape[:-1], candidates), chosen.data.dtype)
+        place = np.broadcast_to(self.index, chosen.data.shape)
+        np.put_along_axis(every, place, chosen.data, axis=-1)
+        return chosen.like(every)
 
 
 def _choose(
-    hist: Secret, totals: Secret, records: Secret, plan: PivotPlan
+    hist: Secret, totals: Secret, records: Secret, plan: PivotPlan, among: Among | None
 ) -> tuple[Secret, Secret]:
     """Return the best candidates of nodes, one-hot (nodes, C), and whether each is a leaf.
 
-    Scores are floors on the grid 2^-shift: of two splits whose gains, times their records, differ
-    by less than twice that either may win.
+    `records` are those of the nodes' trees. Scores are floors on the grid 2^-shift: of two splits
+    whose gains, times their records, differ by less than twice that either may win.
     """
     score, engine, bits = plan.score, hist.engine, plan.capacity.bit_length() + 1
     branches = score.branches(hist)
+    index = None if among is None else among.index
+    if index is not None:
+        branches = some_branches(branches, index)
     sizes = branches.sum(1) if plan.classes else branches[:, 0]
     fits = 1 - less_than(sizes, plan.fewest(plan.least_leaf), bits=bits)
     half = sizes.shape[1] // 2
-    scores = score(hist[None])[0]
+    scores = score(hist, index)
     ring = fitting_ring(scores.ring, 2 * score.bound + 1)
-    valid = engine.extend(fits[:, :half] * fits[:, half:], ring)
+    fit = fits[:, :half] * fits[:, half:]
+    valid = engine.extend(fit if among is None else fit * among.real.astype(np.uint8), ring)
     z = (widen(scores, ring, score.bound) + (score.bound + 1)) * valid
     best, chosen = max_and_place(z, bits=(2 * score.bound + 1).bit_length() + 1)
+    if among is not None:
+        chosen = among.spread(chosen, len(plan.layout.candidates))
     count = _counts(totals, plan)
     least = plan.fewest(max(plan.least_split, 2 * plan.least_leaf))
     grows = 1 - less_than(count, least, bits=bits)
@@ -177,14 +216,15 @@ def _choose(
     return engine.reduce(chosen, hist.ring), 1 - grows
 
 
-def cost_choose(engine: Engine, plan: PivotPlan, nodes: int) -> Cost:
+def cost_choose(engine: Engine, plan: PivotPlan, nodes: int, among: Among | None = None) -> Cost:
     """State the cost of choosing the splits of so many nodes, without histograms and openings."""
     score, k, ring = plan.score, plan.n_columns, plan.ring
-    bits, each = plan.capacity.bit_length() + 1, len(plan.layout.candidates)
+    some = None if among is None else among.index.shape[1]
+    bits, each = plan.capacity.bit_length() + 1, some or len(plan.layout.candidates)
     wide = fitting_ring(Z64, 2 * score.bound + 1)
     reach = (2 * score.bound + 1).bit_length() + 1
     total = cost_less_than(engine, nodes * 2 * each, ring, bits)
-    total += score.cost(engine, (1, nodes, k, plan.layout.n_columns), ring)
+    total += score.cost(engine, (nodes, k, plan.layout.n_columns), ring, some)
     total += engine.cost("mul", shape=(nodes, each), ring=ring)
     total += engine.cost("extend", shape=(nodes, each), ring=wide, source=ring)
     total += engine.cost("mul", shape=(nodes, each), ring=wide)
@@ -197,14 +237,9 @@ def cost_choose(engine: Engine, plan: PivotPlan, nodes: int) -> Cost:
         total += engine.cost("extend", shape=(nodes, k, 1), ring=wide, source=ring)
         total += score.cost_values(engine, nodes, k)
         if plan.decrease:
-            total += engine.cost("extend", shape=(1,), ring=wide, source=ring)
+            total += engine.cost("extend", shape=(nodes,), ring=wide, source=ring)
     total += cost_less_than(engine, nodes, wide)
     return total + engine.cost("mul", shape=(nodes,), ring=ring)
-
-
-def _prepare(rows: PeerRows, plan: PivotPlan) -> None:
-    """Make ahead, all at once, what the choice of a level uses up."""
-    rows.engine.prepare(cost_choose(rows.engine, plan, rows.n_nodes))
 
 
 def _counts(totals: Secret, plan: PivotPlan) -> Secret:
@@ -240,7 +275,7 @@ def _children(
     plan: PivotPlan,
 ) -> Secret:
     """Return the sums in both children of the last splits, (2 splits, k)."""
-    hist = rows.histogram()[:, split]
+    hist = rows.sums()[split][None]
     taken: Choice = choice[None]
     if plan.hide == "nothing":
         taken = as_one_hot(group, len(plan.layout.candidates))[None]
@@ -305,7 +340,7 @@ def _leaves(sums: Secret, plan: PivotPlan) -> Secret:
     """Return what stands in leaves, of their sums (leaves, k): (leaves, k) or (leaves, 1)."""
     if plan.classes:
         hot = argmax(sums, bits=plan.capacity.bit_length() + 1)
-        if plan.hide == "nothing":
+        if plan.hide == "nothing" or plan.n_trees > 1:
             return hot
         return (hot * np.arange(hot.shape[-1])).sum(axis=-1, keepdims=True)
     lifted = lift_sums(sums, plan.capacity * plan.units.most)
@@ -316,7 +351,7 @@ def _leaves(sums: Secret, plan: PivotPlan) -> Secret:
 def _opened(x: Secret, name: str, plan: PivotPlan, level: int) -> NDArray[np.int64]:
     """Open an array of nodes of a level, behind which stand public zeros."""
     engine, n = x.engine, x.shape[0]
-    room = plan.layout.n_nodes(level) - n
+    room = plan.room(level) - n
     zeros = engine.public(np.zeros((room, *x.shape[1:]), dtype=np.uint8), x.ring)
     opened = engine.open(concatenate([x, zeros]), name, engine.everyone)
     # All parties are peers, to whom everything is opened.

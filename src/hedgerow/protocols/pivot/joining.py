@@ -141,7 +141,7 @@ class JoinedColumns(PeerRows):
     ) -> None:
         super().__init__(layout, columns, owners)
         self._onehot = onehot
-        self._masks = columns.reshape(1, *columns.shape)
+        self._masks = columns
 
     @property
     def n_nodes(self) -> int:

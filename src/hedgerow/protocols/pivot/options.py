@@ -1,20 +1,57 @@
-"""`PivotOptions`: the parameters of a tree among peers."""
+"""`PeerOptions`: the parameters of models among peers; `PivotOptions` and more: those of trees."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Annotated, Self
+from dataclasses import replace
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, Strict, model_validator
 
 from hedgerow.errors import Code
-from hedgerow.protocols.contract import AtLeastOne, AtLeastTwo, Options, Size
-from hedgerow.protocols.pivot.plan import Align, Hide, Linear, PivotPlan
+from hedgerow.protocols.contract import AtLeastOne, AtLeastTwo, Count, Options, Rate, Size
+from hedgerow.protocols.pivot.peer_plan import Align, PeerPlan
+from hedgerow.protocols.pivot.plan import Hide, Linear, PivotPlan
 from hedgerow.tables import Domain, Target
 
 
-class PivotOptions(Options):
-    """One tree over the columns of two to ten peers, of classes or of a number."""
+class PeerOptions(Options):
+    """Parameters of a model over the columns of two to ten peers."""
+
+    def plan(
+        self,
+        domain: Domain,
+        capacity: int | None = None,
+        *,
+        owners: Sequence[int] | None = None,
+        n_peers: int | None = None,
+        target_at: int = 0,
+        align: Align = "given",
+    ) -> PeerPlan:
+        """See `Options.plan`; `owners` has the peer of each attribute, one each by default."""
+        slots = capacity or domain.capacity
+        if slots is None:
+            raise Code.MISSING_CAPACITY.error(
+                found="no capacity in the domain, the options or the job"
+            )
+        held = tuple(range(len(domain.names))) if owners is None else tuple(map(int, owners))
+        return self._plan(
+            domain=domain,
+            capacity=slots,
+            owners=held,
+            n_peers=max(held) + 1 if n_peers is None else n_peers,
+            target_at=target_at,
+            align=align,
+        )
+
+    @abstractmethod
+    def _plan(self, **public: Any) -> PeerPlan:
+        """Return the plan, given the fields that all plans among peers have."""
+
+
+class PeerTreesOptions(PeerOptions):
+    """Parameters of every tree among peers."""
 
     max_depth: AtLeastOne = Field(4, description="Largest depth of a leaf.")
     min_samples_split: AtLeastTwo = Field(2, description="Rows that a node needs to be split.")
@@ -29,6 +66,25 @@ class PivotOptions(Options):
         description="What stays secret of the tree: nothing (the basic protocol), thresholds and "
         "leaves (the enhanced one), the attribute of each split too, or even the peer that has it.",
     )
+
+    def _plan(self, **public: Any) -> PivotPlan:
+        return PivotPlan(
+            **public,
+            depth=self.max_depth,
+            least_split=self.min_samples_split,
+            least_leaf=self.min_samples_leaf,
+            least_decrease=self.min_impurity_decrease,
+            hide=self.hide,
+        )
+
+    def size(self, target: Target | None) -> Size:
+        """See `Options.size`."""
+        del target
+        return Size(depth=self.max_depth)
+
+
+class PivotOptions(PeerTreesOptions):
+    """One tree over the columns of two to ten peers, of classes or of a number."""
 
     linear: Linear = Field(
         "transfers",
@@ -50,39 +106,37 @@ class PivotOptions(Options):
             )
         return self
 
-    def plan(
-        self,
-        domain: Domain,
-        capacity: int | None = None,
-        *,
-        owners: Sequence[int] | None = None,
-        n_peers: int | None = None,
-        target_at: int = 0,
-        align: Align = "given",
-    ) -> PivotPlan:
-        """See `Options.plan`; `owners` has the peer of each attribute, one each by default."""
-        slots = capacity or domain.capacity
-        if slots is None:
-            raise Code.MISSING_CAPACITY.error(
-                found="no capacity in the domain, the options or the job"
-            )
-        held = tuple(range(len(domain.names))) if owners is None else tuple(map(int, owners))
-        return PivotPlan(
-            domain=domain,
-            capacity=slots,
-            owners=held,
-            n_peers=max(held) + 1 if n_peers is None else n_peers,
-            target_at=target_at,
-            depth=self.max_depth,
-            least_split=self.min_samples_split,
-            least_leaf=self.min_samples_leaf,
-            least_decrease=self.min_impurity_decrease,
-            hide=self.hide,
-            linear=self.linear,
-            align=align,
+    def _plan(self, **public: Any) -> PivotPlan:
+        return replace(super()._plan(**public), linear=self.linear)
+
+
+class PivotForestOptions(PeerTreesOptions):
+    """A forest over the columns of two to ten peers, of classes or of a number."""
+
+    n_estimators: AtLeastOne = Field(10, description="Trees, which grow side by side.")
+    max_features: Literal["sqrt"] | AtLeastOne | None = Field(
+        "sqrt",
+        description="Attributes among which each node chooses, by public coins; all if it is left "
+        "out.",
+    )
+    bootstrap: Annotated[bool, Strict()] = Field(
+        True, description="Draw the rows of each tree with replacement, by public coins."
+    )
+    max_samples: Rate = Field(1.0, description="Rows of each tree, as a share of all.")
+    public_seed: Count = Field(
+        0, description="What the public coins are drawn from; everybody may know it."
+    )
+
+    def _plan(self, **public: Any) -> PivotPlan:
+        return replace(
+            super()._plan(**public),
+            n_trees=self.n_estimators,
+            max_features=self.max_features,
+            bootstrap=self.bootstrap,
+            max_samples=self.max_samples,
+            public_seed=self.public_seed,
         )
 
     def size(self, target: Target | None) -> Size:
         """See `Options.size`."""
-        del target
-        return Size(depth=self.max_depth)
+        return super().size(target)._replace(trees=self.n_estimators)

@@ -66,14 +66,14 @@ class PaillierColumns(PeerRows):
             )
             if self._core.at(owner) is not None
         }
-        self._k, room = columns.shape[0], key.public.room
+        self._k, room = columns.shape[1], key.public.room
         width = slot_width(self._core.n, self._largest() * self.n_rows)
         self._slots = Slots(min(self._k, room // width), width) if packed else Slots(1, room)
         if width > room:
             raise Code.PLAINTEXT_OVERFLOW.error(
                 expected=f"sums and their masks of at most {room:,} bits", found=f"{width:,} bits"
             )
-        rows = np.swapaxes(columns.data, 1, 2)
+        rows = np.swapaxes(columns[0].data, 1, 2)
         encrypted = key.encrypt_for_all(rows, self._slots, self.ring)
         self._masks = replace(encrypted, data=encrypted.data.T[None])
 

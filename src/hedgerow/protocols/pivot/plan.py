@@ -1,4 +1,4 @@
-"""`PivotPlan`: what is fixed, and public, about a tree among peers before it grows.
+"""`PivotPlan`: what is fixed, and public, about trees among peers before they grow.
 
 Paper: wu2020pivot. What peers see of the tree by `hide`, level by level from the root:
 
@@ -16,18 +16,19 @@ records of all peers, and the ledger says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from math import isqrt
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
-from hedgerow.privacy import Ledger, Opening, Release
+from hedgerow.privacy import Opening, Release
 from hedgerow.protocols.growers.choices import split_reason
-from hedgerow.protocols.growers.layout import Layout, counting_ring
+from hedgerow.protocols.growers.layout import counting_ring
 from hedgerow.protocols.growers.leaves import LEAF_LABELS
 from hedgerow.protocols.growers.means import Quotient
 from hedgerow.protocols.growers.scores import Scores
@@ -35,98 +36,71 @@ from hedgerow.protocols.growers.units import FINE, Units, units_for
 from hedgerow.protocols.hidden.plan import LEAF, split_name
 from hedgerow.protocols.hidden.regression_plan import FRACTION
 from hedgerow.protocols.hidden.server_plan import LABELS, STRUCTURE, exact_release
-from hedgerow.protocols.sharing.join import openings as join_openings
-from hedgerow.protocols.vertical_id3.leakage import exact_releases, ring_openings
-from hedgerow.secure.additive import EVERYONE
-from hedgerow.secure.additive.core import FEWEST, MOST
-from hedgerow.secure.additive.punctured import MOST_BINS
+from hedgerow.protocols.pivot.peer_plan import PeerPlan
 from hedgerow.secure.ring import Z32, Ring
-from hedgerow.tables import Domain
 from hedgerow.trees.growing.criteria import Public, criterion_named
 
 Hide = Literal["nothing", "thresholds", "features", "peers"]
 Linear = Literal["transfers", "paillier", "paillier unpacked"]
-Align = Literal["given", "ring", "hidden"]
 _SCORE_BITS = 58
 """Bits of a score; what the capacity leaves is the grid on which gains are compared."""
 _FINEST = 30
+MOST_MEANS = (1 << (Z32.bits - 1 - FRACTION)) - 1
+"""Trees whose means, up to 2^`FRACTION`, have a sum within 32 bits."""
 
 
-@dataclass(frozen=True)
-class PivotPlan:
-    """A tree among peers in public numbers; made by `PivotOptions.plan`.
+@dataclass(frozen=True, kw_only=True)
+class PivotPlan(PeerPlan):
+    """Trees among peers in public numbers; made by `PivotOptions.plan`.
 
-    Attribute j is at peer `owners[j]`, the target at `target_at`. The other numbers are those of
-    `CARTClassifier`, under names of their own: rows that a node needs to be split, rows that each
-    child must have, decrease of impurity. Rows are in one order already, or aligned by ids before
-    the tree grows: in a ring, or so that nobody learns which are common, nor how many. H501 for
-    what cannot be grown.
+    The numbers are those of `CARTClassifier`, under names of their own: rows that a node needs to
+    be split, rows that each child must have, decrease of impurity.
+
+    Of several trees, each has rows of its own, and each node attributes among which it chooses:
+    public coins draw them (`pivot.coins`).
     """
 
-    domain: Domain
-    capacity: int
-    owners: tuple[int, ...]
-    n_peers: int
-    target_at: int
     depth: int = 4
     least_split: int = 2
     least_leaf: int = 1
     least_decrease: float = 0.0
     hide: Hide = "nothing"
     linear: Linear = "transfers"
-    align: Align = "given"
-
-    audience: ClassVar[str] = EVERYONE
+    n_trees: int = 1
+    max_features: Literal["sqrt"] | int | None = None
+    bootstrap: bool = False
+    max_samples: float = 1.0
+    public_seed: int = 0
 
     def __post_init__(self) -> None:
-        if not FEWEST <= self.n_peers <= MOST:
-            raise Code.BAD_PARAMETER.error(
-                expected=f"{FEWEST} to {MOST} peers", found=f"{self.n_peers}"
-            )
-        here = range(self.n_peers)
-        if self.target_at not in here or not set(self.owners) <= set(here):
-            raise Code.BAD_PARAMETER.error(
-                expected=f"peers from 0 to {self.n_peers - 1}",
-                found=f"attributes at {sorted(set(self.owners))}, the target at {self.target_at}",
-            )
-        if len(self.owners) != len(self.domain.names):
-            raise Code.WRONG_SHAPE.error(
-                expected=f"a peer for each of {len(self.domain.names)} attributes",
-                found=f"{len(self.owners)}",
-            )
-        widest = int(self.domain.n_bins.max())
-        if widest > MOST_BINS:
-            raise Code.BAD_PARAMETER.error(
-                expected=f"at most {MOST_BINS} bins of an attribute",
-                found=f"{widest:,}",
-                fix="merge bins, or read the domain with a smaller max_bins",
-            )
+        super().__post_init__()
         self.layout.check_depth(self.depth)
         if self.align == "hidden" and self.linear != "transfers":
             raise Code.BAD_PARAMETER.error(
                 expected="linear='transfers' where rows are joined",
                 found=f"linear={self.linear!r} beside align='hidden'",
             )
+        if self.n_trees > 1 and self.linear != "transfers":
+            raise Code.BAD_PARAMETER.error(
+                expected="linear='transfers' for a forest", found=f"linear={self.linear!r}"
+            )
+        if not self.classes and self.n_trees > MOST_MEANS:
+            raise Code.BAD_PARAMETER.error(
+                expected=f"at most {MOST_MEANS} trees of a number, whose means are added up",
+                found=f"{self.n_trees:,}",
+            )
         # Asks for the target and its bounds, and whether every number fits into its ring.
         _ = self.score
 
     @property
-    def classes(self) -> int | None:
-        """Number of classes, None for a target that is a number."""
-        target = self.domain.target
-        if target is None:
-            raise Code.BAD_TARGET.error(found="a domain without a target")
-        return target.n_classes
+    def hides(self) -> bool:
+        """Whether some of the trees stays shared."""
+        return self.hide != "nothing"
 
     @property
-    def n_columns(self) -> int:
-        """Columns of a row that are summed up: its classes, or presence and target."""
-        return self.classes or 2
-
-    @cached_property
-    def layout(self) -> Layout:
-        """Columns of histograms and choices."""
-        return Layout(self.domain, "binary")
+    def levels(self) -> int:
+        """Levels of the trees, which grow side by side."""
+        return self.depth
 
     @cached_property
     def units(self) -> Units:
@@ -176,6 +150,20 @@ class PivotPlan:
         """Return a number of rows that a node must have; more than there are is none at all."""
         return min(rows, self.capacity + 1)
 
+    def room(self, level: int) -> int:
+        """Return how many nodes all trees can have in a level."""
+        return self.n_trees * self.layout.n_nodes(level)
+
+    @property
+    def n_chosen_from(self) -> int:
+        """Attributes among which each node chooses."""
+        every = len(self.owners)
+        if self.max_features is None:
+            return every
+        return (
+            max(1, isqrt(every)) if self.max_features == "sqrt" else min(every, self.max_features)
+        )
+
     @property
     def quotient(self) -> Quotient:
         """Mean of a leaf, between -1 and 1."""
@@ -193,7 +181,7 @@ class PivotPlan:
         }
         return shown[self.hide]
 
-    def means(self, opened: NDArray[np.int64]) -> NDArray[np.float64]:
+    def means(self, opened: NDArray[Any]) -> NDArray[np.float64]:
         """Return targets of opened means, within their bounds."""
         units = self.units
         return np.clip(units.values(opened, FRACTION), units.low, units.high)
@@ -207,12 +195,8 @@ class PivotPlan:
             return [[int(j)] for j in group]
         return [[j for j in every if self.owners[j] == peer] for peer in group]
 
-    def releases(self) -> Sequence[Release]:
-        """Return what a run charges: nothing of it has noise."""
-        return [*exact_releases(self.ring_openings()), *self.growth_releases()]
-
-    def growth_releases(self) -> Sequence[Release]:
-        """Return what the tree itself costs, and its answers."""
+    def model_releases(self) -> Sequence[Release]:
+        """See `PeerPlan.model_releases`: nothing of it has noise."""
         reasons: list[str] = []
         for level in range(self.depth):
             reasons.append(leaf_reason(level))
@@ -221,49 +205,18 @@ class PivotPlan:
         reasons += [LEAF_LABELS] if self.hide == "nothing" else [STRUCTURE, LABELS]
         return [exact_release(reason, self.audience) for reason in reasons]
 
-    def openings(self, to: str = EVERYONE) -> list[Opening]:
-        """Return what a run opens; arrays have room for as many nodes as a level can have."""
-        found = self.ring_openings()
-        if self.align == "hidden":
-            found += join_openings([self.capacity] * self.n_peers, to)
+    def model_openings(self, to: str) -> list[Opening]:
+        """Return what opens; arrays have room for as many nodes as a level can have."""
+        found = []
         for level in range(self.depth):
-            room = (self.layout.n_nodes(level),)
+            room = (self.room(level),)
             found.append(Opening(leaf_name(level), to, room, release=leaf_reason(level)))
             if self.hide != "peers":
                 found.append(Opening(split_name(level), to, room, release=split_reason(level)))
         if self.hide == "nothing":
-            shape = (self.layout.n_nodes(self.depth), self.classes or 1)
+            shape = (self.room(self.depth), self.classes or 1)
             found.append(Opening(LEAF, to, shape, release=LEAF_LABELS))
         return found
-
-    @property
-    def starter(self) -> int:
-        """The peer at which sets of ids meet: the one that has the target."""
-        return self.target_at
-
-    def ring_openings(self) -> list[Opening]:
-        """Return what peers learn when they align their rows; `records` are those of a peer."""
-        if self.align != "ring":
-            return []
-        return ring_openings(self.n_peers, self.audience, starter=f"peer {self.starter}")
-
-    def charge(self, ledger: Ledger) -> None:
-        """Charge all of `releases`."""
-        ledger.charge(*self.releases())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain data."""
-        names = (field.name for field in fields(self))
-        return {name: getattr(self, name) for name in names} | {
-            "domain": self.domain.to_dict(),
-            "owners": list(self.owners),
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        domain = Domain.from_dict(data["domain"], source="the plan")
-        return cls(**data | {"domain": domain, "owners": tuple(data["owners"])})
 
 
 def leaf_name(level: int) -> str:

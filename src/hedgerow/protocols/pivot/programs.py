@@ -1,4 +1,4 @@
-"""What a peer does, from the first message to its part of the tree; and to answer with it.
+"""What a peer does, from the first message to its part of the model; and to answer with it.
 
 All members are peers, numbered as in the plan. A peer brings the bins of its own attributes, and
 one of them the target; rows are in the same order at all of them.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,18 +20,17 @@ from hedgerow.privacy import Leakage
 from hedgerow.protocols.checkpoint import Stage
 from hedgerow.protocols.contract import Context
 from hedgerow.protocols.pivot.aligning import align_rows
-from hedgerow.protocols.pivot.columns import PeerColumns, PeerRows, transfers
-from hedgerow.protocols.pivot.growth import PeerTree, grow_tree
+from hedgerow.protocols.pivot.columns import PeerColumns, transfers
 from hedgerow.protocols.pivot.joining import JoinedColumns, JoinedTable, join_rows
 from hedgerow.protocols.pivot.paillier import PaillierColumns
+from hedgerow.protocols.pivot.peer_plan import PeerPlan
 from hedgerow.protocols.pivot.plan import PivotPlan
-from hedgerow.protocols.pivot.predict import answer, answers_opening
+from hedgerow.protocols.pivot.protocol import ANSWERS, PeerData, PeerModel
+from hedgerow.protocols.registry import peer_protocol
 from hedgerow.secure.additive import AdditiveEngine
 from hedgerow.secure.additive.ciphertexts import DEAL, JointKey
 from hedgerow.secure.additive.punctured import PLANT, PuncturedBins
 from hedgerow.secure.additive.transfers import PREPROCESSING, SETUP
-from hedgerow.trees.layout import SplitKind
-from hedgerow.trees.tree import Tree
 
 Array = NDArray[Any]
 SESSION = "pivot"
@@ -59,7 +59,7 @@ class PeerTable:
         target = None if self.target is None else self.target[index]
         return PeerTable(bins, len(index), target)
 
-    def columns(self, plan: PivotPlan) -> Array | None:
+    def columns(self, plan: PeerPlan) -> Array | None:
         """Return what is summed up of the rows, (k, n), where the target is."""
         if self.target is None:
             return None
@@ -71,9 +71,9 @@ class PeerTable:
 
 @dataclass(frozen=True, eq=False)
 class PeerPart:
-    """What a peer has of a tree in the end, with what was opened and sent for it."""
+    """What a peer has of a model in the end, with what was opened and sent for it."""
 
-    tree: PeerTree = field(repr=False)
+    model: PeerModel = field(repr=False)
     leakage: Leakage = field(repr=False)
     traffic: Reading = field(repr=False)
 
@@ -87,7 +87,7 @@ class PeerTerms(Protocol):
 
 
 def peer(context: Context) -> PeerPart:
-    """Grow a tree with the other peers; the table is a `PeerTable`. See `growth.grow_tree`.
+    """Train with the other peers, what the plan is of; the table is a `PeerTable`.
 
     The ledger was charged with what the plan releases.
 
@@ -112,86 +112,78 @@ def peer(context: Context) -> PeerPart:
         table = table.rows(rows)
     _check(plan, table)
     with _engine(context, leakage) as engine:
-        tree = grow_tree(
-            _rows(context, engine, table),
+        model = peer_protocol(plan).train(
+            _data(context, engine, table),
             plan,
             lambda done: context.progress({"level": done}),
             context.stages,
         )
-    return PeerPart(tree, leakage, context.network.meter.since(before))
+    return PeerPart(model, leakage, context.network.meter.since(before))
 
 
-def _rows(context: Context, engine: AdditiveEngine, table: PeerTable) -> PeerRows:
-    """Return the rows at the root: attributes as seeds, or shared, or masks as ciphertexts."""
-    plan = context.plan
+def _data(context: Context, engine: AdditiveEngine, table: PeerTable) -> PeerData:
+    """Return the rows: attributes as seeds, or shared, or masks as ciphertexts."""
+    plan: PeerPlan = context.plan
     if plan.align == "hidden":
         joined = JoinedTable(plan.domain, plan.owners, plan.target_at, plan.classes, plan.capacity)
         assert table.ids is not None
         own = joined.write(context.party, table.ids, table.bins, table.target, context.source)
-        planes = join_rows(engine, joined, own, context.stages)
-        return JoinedColumns(plan.layout, plan.owners, *joined.read(planes, plan.ring))
+        columns, onehot = joined.read(join_rows(engine, joined, own, context.stages), plan.ring)
+        return PeerData(
+            engine, columns, lambda x: JoinedColumns(plan.layout, plan.owners, x, onehot)
+        )
     shape = (plan.n_columns, table.n)
     known = table.columns(plan) if _is_here(context, plan.target_at) else None
     columns = engine.input(known, plan.target_at, shape, plan.ring)
-    if plan.linear != "transfers":
-        key = JointKey.insecure_dealt(engine.core)
-        return PaillierColumns(
-            plan.layout,
-            columns,
-            plan.owners,
-            table.bins,
-            key,
-            packed=plan.linear == "paillier",
-            secret_choices=plan.hide != "nothing",
+    if isinstance(plan, PivotPlan) and plan.linear != "transfers":
+        key, packed = JointKey.insecure_dealt(engine.core), plan.linear == "paillier"
+        rows_of = partial(
+            PaillierColumns, owners=plan.owners, bins=table.bins, key=key, packed=packed
+        )
+        return PeerData(
+            engine, columns, lambda x: rows_of(plan.layout, x, secret_choices=plan.hides)
         )
     seeds = PuncturedBins(
         transfers(engine), plan.owners, plan.domain.n_bins.tolist(), table.bins, table.n
     )
-    return PeerColumns(plan.layout, columns, seeds)
+    return PeerData(engine, columns, lambda x: PeerColumns(plan.layout, x, seeds), seeds)
 
 
 @dataclass(frozen=True)
 class PeerQuestion:
-    """The job of `respond`: which peer asks, about how many rows."""
+    """The job of `respond`: who asks, about how many rows, and what (`PeerProtocol.asks`)."""
 
     asker: int
     n: int
+    what: str
 
 
 @dataclass(frozen=True)
 class PeerAnswers:
-    """The table of `respond`: a part of a tree (`PeerTree.to_state`), and bins of what is asked."""
+    """The table of `respond`: a part of a model (`PeerModel.to_state`), and bins of the rows."""
 
-    tree: Stage = field(repr=False)
+    model: Stage = field(repr=False)
     bins: Mapping[int, Array] = field(repr=False)
 
 
-def respond(context: Context) -> NDArray[np.int64] | None:
-    """Answer rows with the other peers; see `predict.answer`. The plan is that of the tree."""
+def respond(context: Context) -> NDArray[Any] | None:
+    """Answer rows with the other peers; the plan is that of the model.
+
+    Returns what `PeerProtocol.read_answers` reads, where the asker lives.
+
+    Reveals: the answers, to the asker.
+    """
     plan, own, asked = context.plan, context.table, context.job
-    leakage = Leakage([answers_opening(plan, asked.n, asked.asker)], ledger=context.ledger)
+    protocol = peer_protocol(plan)
+    opening = protocol.answers_opening(plan, asked.n, asked.what, asked.asker)
+    leakage = Leakage([opening], ledger=context.ledger)
     with _engine(context, leakage) as engine:
-        tree = PeerTree.from_state(engine, own.tree)
-        return answer(engine, plan, tree, own.bins, asked.n, asked.asker)
-
-
-def opened_tree(plan: PivotPlan, tree: PeerTree) -> Tree:
-    """Return the tree that the peers see; values of inner nodes and weights are not known."""
-    shape, those = tree.shape, plan.layout.candidates
-    assert tree.opened is not None
-    index = np.concatenate([*tree.groups, np.zeros(0, dtype=np.int64)])
-    n, inner = shape.n_nodes, shape.split >= 0
-    kind = np.full(n, SplitKind.LEAF, dtype=np.uint8)
-    feature, cut = np.full((2, n), -1, dtype=np.int32)
-    kind[inner], feature[inner], cut[inner] = (
-        those.kind[index],
-        those.feature[index],
-        those.cut[index],
-    )
-    value = np.full((n, tree.opened.shape[1]), np.nan)
-    value[~inner] = tree.opened if plan.classes else plan.means(tree.opened)
-    first = shape.first_child.astype(np.int32)
-    return Tree(plan.domain, kind, feature, cut, first, value, np.full(n, np.nan))
+        model = protocol.read(engine, plan, own.model)
+        found = protocol.answers(engine, plan, model, own.bins, asked.n, asked.what)
+        opened = engine.open(found, ANSWERS, f"peer {asked.asker}")
+    if opened is None:
+        return None
+    return protocol.read_answers(plan, found.ring.signed(opened), asked.what)
 
 
 def _engine(context: Context, leakage: Leakage) -> AdditiveEngine:
@@ -203,7 +195,7 @@ def _is_here(context: Context, party: int) -> bool:
     return party in context.network.local
 
 
-def _check(plan: PivotPlan, table: PeerTable) -> None:
+def _check(plan: PeerPlan, table: PeerTable) -> None:
     """Refuse rows that the others do not have, H108, or for which a ring is too small, H112."""
     if plan.align == "given" and table.n != plan.capacity:
         raise Code.WRONG_SHAPE.error(

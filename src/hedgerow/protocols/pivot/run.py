@@ -20,8 +20,7 @@ from hedgerow.options import check_option
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.checkpoint import Stage
 from hedgerow.protocols.contract import Context
-from hedgerow.protocols.pivot.growth import PeerTree
-from hedgerow.protocols.pivot.plan import PivotPlan
+from hedgerow.protocols.pivot.peer_plan import PeerPlan
 from hedgerow.protocols.pivot.programs import (
     OFFLINE,
     PeerAnswers,
@@ -31,6 +30,8 @@ from hedgerow.protocols.pivot.programs import (
     peer,
     respond,
 )
+from hedgerow.protocols.pivot.protocol import PeerModel
+from hedgerow.protocols.registry import PEER_PROTOCOLS, peer_protocol
 from hedgerow.protocols.run import LIMIT, check_alike
 from hedgerow.secure.additive import AdditiveEngine
 
@@ -40,12 +41,12 @@ _PATIENCE = 600.0
 
 @dataclass(frozen=True)
 class PivotRun:
-    """A tree among peers, and how it came about; `tree` has the shares of all of them.
+    """A model among peers, and how it came about; `model` has the shares of all of them.
 
     What each peer learned differs where they have aligned their rows.
     """
 
-    tree: PeerTree = field(repr=False)
+    model: PeerModel = field(repr=False)
     leakages: tuple[Leakage, ...] = field(repr=False)
     traffic: Reading = field(repr=False)
 
@@ -66,14 +67,14 @@ class PivotRun:
 
 
 def run_pivot(
-    plan: PivotPlan,
+    plan: PeerPlan,
     tables: Sequence[PeerTable],
     ledger: Ledger,
     place: Place = "simulate",
     *,
     seed: int | None = None,
 ) -> PivotRun:
-    """Grow a tree among peers; the ledger was charged with what the plan releases.
+    """Train a model among peers; the ledger was charged with what the plan releases.
 
     "simulate" has all peers in this process, where the same steps work on the shares of all, unless
     rows are yet to be aligned, which each does for itself; "processes" has each in its own, over
@@ -87,29 +88,34 @@ def run_pivot(
     network = Simulator(plan.n_peers)
     context = Context(network, members_of(plan), plan, table=joined(tables), ledger=ledger)
     found = peer(replace(context, seed=seed))
-    return PivotRun(found.tree, (found.leakage,) * plan.n_peers, found.traffic)
+    return PivotRun(found.model, (found.leakage,) * plan.n_peers, found.traffic)
 
 
 def ask_peers(
-    plan: PivotPlan,
-    tree: PeerTree,
+    plan: PeerPlan,
+    model: PeerModel,
     bins: Mapping[int, NDArray[Any]],
     n: int,
     ledger: Ledger,
     *,
     asker: int = 0,
+    proba: bool = False,
     seed: int | None = None,
-) -> NDArray[np.int64]:
-    """Have a peer ask for n rows, of which each peer knows its own bins; all in this process."""
+) -> NDArray[Any]:
+    """Have a peer ask for n rows, of which each peer knows its own bins; all in this process.
+
+    Returns class indices, values, or probabilities.
+    """
     network = Simulator(plan.n_peers)
-    job, table = PeerQuestion(asker, n), PeerAnswers(tree.to_state(), bins)
+    job = PeerQuestion(asker, n, peer_protocol(plan).asks(plan, proba))
+    table = PeerAnswers(model.to_state(), bins)
     context = Context(network, members_of(plan), plan, job, table, ledger, seed=seed)
     found = respond(context)
     assert found is not None
     return found
 
 
-def members_of(plan: PivotPlan) -> tuple[str, ...]:
+def members_of(plan: PeerPlan) -> tuple[str, ...]:
     """Return how peers are named where nobody has given them names."""
     return tuple(f"peer {i}" for i in range(plan.n_peers))
 
@@ -125,18 +131,18 @@ def pivot_member(
     network: Network, public: Mapping[str, Any], own: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Be one peer of a run in processes."""
-    plan = PivotPlan.from_dict(dict(public["plan"]))
+    plan = PEER_PROTOCOLS[public["protocol"]].plan_type.from_dict(dict(public["plan"]))
     ledger = Ledger.from_json(public["ledger"])
     bins = {int(j): np.asarray(column) for j, column in own["bins"].items()}
     table = PeerTable(bins, own["n"], own["target"], ids=own["ids"])
     context = Context(network, members_of(plan), plan, table=table, ledger=ledger)
     found = peer(replace(context, seed=public["seed"]))
     record = {"ledger": ledger.to_json(), "leakage": found.leakage.to_json()}
-    return record | {"tree": found.tree.to_state()}
+    return record | {"model": found.model.to_state()}
 
 
 def _side_by_side(
-    plan: PivotPlan, tables: Sequence[PeerTable], ledger: Ledger, seed: int | None
+    plan: PeerPlan, tables: Sequence[PeerTable], ledger: Ledger, seed: int | None
 ) -> PivotRun:
     text = ledger.to_json()
 
@@ -149,14 +155,14 @@ def _side_by_side(
     seats = [(party,) for party in range(plan.n_peers)]
     parts: list[PeerPart] = Mesh(plan.n_peers, timeout=LIMIT).run(dict.fromkeys(seats, attend))
     return PivotRun(
-        _joined_tree([part.tree.to_state() for part in parts], plan),
+        _joined_model([part.model.to_state() for part in parts], plan),
         tuple(part.leakage for part in parts),
         reduce(or_, (part.traffic for part in parts)),
     )
 
 
 def _in_processes(
-    plan: PivotPlan, tables: Sequence[PeerTable], ledger: Ledger, seed: int | None
+    plan: PeerPlan, tables: Sequence[PeerTable], ledger: Ledger, seed: int | None
 ) -> PivotRun:
     own = {
         i: [
@@ -165,28 +171,35 @@ def _in_processes(
         ]
         for i, t in enumerate(tables)
     }
-    public = {"plan": plan.to_dict(), "ledger": ledger.to_json(), "seed": seed}
+    protocol = next(name for name, one in PEER_PROTOCOLS.items() if one is peer_protocol(plan))
+    public = {
+        "protocol": protocol,
+        "plan": plan.to_dict(),
+        "ledger": ledger.to_json(),
+        "seed": seed,
+    }
     ends = run_parties(
         pivot_member, plan.n_peers, [public], own=own, timeout=_PATIENCE, limit=LIMIT
     )
     values = [end.value for end in ends]
     check_alike(values, ("ledger", "leakage") if plan.align == "given" else ("ledger",))
-    tree = _joined_tree([value["tree"] for value in values], plan)
+    model = _joined_model([value["model"] for value in values], plan)
     meters = [end.meter for end in ends if end.meter]
     # What was opened is checked against the charges of the ledger that went along.
     leakages = tuple(
         Leakage.from_json(value["leakage"], Ledger.from_json(value["ledger"])) for value in values
     )
-    return PivotRun(tree, leakages, reduce(or_, meters, Reading((), {})))
+    return PivotRun(model, leakages, reduce(or_, meters, Reading((), {})))
 
 
-def _joined_tree(states: Sequence[Stage], plan: PivotPlan) -> PeerTree:
+def _joined_model(states: Sequence[Stage], plan: PeerPlan) -> PeerModel:
     """Put the shares of all peers together, as a process has them in which all of them live."""
+    protocol = peer_protocol(plan)
     shares: Stage = {
         name: np.concatenate([state[name] for state in states])
-        for name in ("choices", "leaves")
+        for name in protocol.shares
         if name in states[0]
     }
     # It holds the shares and computes nothing: no key is drawn.
     engine = AdditiveEngine(Simulator(plan.n_peers), Leakage([]), insecure_seed=b"held")
-    return PeerTree.from_state(engine, {**states[0], **shares})
+    return protocol.read(engine, plan, {**states[0], **shares})

@@ -1,4 +1,4 @@
-"""`Shape`: which nodes of a tree are leaves, as everybody sees it."""
+"""`Shape`: which nodes of trees are leaves, as everybody sees it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """Nodes of a binary tree, level by level from the root, and in each from left to right.
+    """Nodes of binary trees, level by level from the roots, and in each from left to right.
 
-    `first_child` is -1 for a leaf. Splits and leaves are numbered in the same order:
-    `split` and `leaf` have the number of each node among them, else -1.
+    Trees lie side by side. `first_child` is -1 for a leaf. Splits and leaves are numbered in the
+    same order: `split` and `leaf` have the number of each node among them, else -1.
     """
 
     first_child: NDArray[np.int64]
     split: NDArray[np.int64]
     leaf: NDArray[np.int64]
+    n_trees: int = 1
 
     @classmethod
     def of(cls, levels: Sequence[NDArray[np.bool_]]) -> Shape:
@@ -27,19 +28,19 @@ class Shape:
 
         Below the last of them, all nodes are leaves.
         """
-        below = 2 * int(np.sum(~levels[-1])) if levels else 1
-        return cls.of_leaves(np.concatenate([*levels, np.ones(below, dtype=np.bool_)]))
+        below = np.ones(2 * int(np.sum(~levels[-1])), dtype=np.bool_)
+        return cls.of_leaves(np.concatenate([*levels, below]), levels[0].size)
 
     @classmethod
-    def of_leaves(cls, is_leaf: NDArray[np.bool_]) -> Shape:
+    def of_leaves(cls, is_leaf: NDArray[np.bool_], n_trees: int = 1) -> Shape:
         """Return the shape of nodes, in order, that are leaves or not."""
         split = np.where(is_leaf, -1, np.cumsum(~is_leaf) - 1)
         leaf = np.where(is_leaf, np.cumsum(is_leaf) - 1, -1)
-        return cls(np.where(is_leaf, -1, 2 * split + 1), split, leaf)
+        return cls(np.where(is_leaf, -1, 2 * split + n_trees), split, leaf, n_trees)
 
     @property
     def n_nodes(self) -> int:
-        """Nodes of the tree."""
+        """Nodes of all trees."""
         return int(self.first_child.size)
 
     @property
@@ -53,10 +54,10 @@ class Shape:
         return int(np.sum(self.leaf >= 0))
 
     @property
-    def parent(self) -> NDArray[np.int64]:
-        """Parent of each node, -1 of the root."""
-        found = np.full(self.n_nodes, -1, dtype=np.int64)
-        inner = np.flatnonzero(self.first_child >= 0)
-        found[self.first_child[inner]] = inner
-        found[self.first_child[inner] + 1] = inner
+    def tree(self) -> NDArray[np.int64]:
+        """Number of the tree of each node."""
+        found = np.arange(self.n_nodes)
+        for node in np.flatnonzero(self.first_child >= 0):
+            child = self.first_child[node]
+            found[child : child + 2] = found[node]
         return found

@@ -1,0 +1,267 @@
+"""What estimators over columns at peers share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from hedgerow.errors import Code, warn_caller
+from hedgerow.estimators.account import Account, account_of
+from hedgerow.estimators.accounted import AccountedEstimator
+from hedgerow.estimators.parameters import check_parameter, is_count
+from hedgerow.estimators.table import TableClassifier, TableRegressor
+from hedgerow.estimators.vertical_sites import columns_of_sites, empty_site, parts_of_sites
+from hedgerow.net.meter import Reading
+from hedgerow.options import check_option
+from hedgerow.privacy import Ledger
+from hedgerow.protocols.hidden.server_plan import STRUCTURE, exact_release
+from hedgerow.protocols.pivot.options import PeerOptions
+from hedgerow.protocols.pivot.peer_plan import PeerPlan
+from hedgerow.protocols.pivot.programs import PeerTable
+from hedgerow.protocols.pivot.protocol import PeerProtocol
+from hedgerow.protocols.pivot.run import PivotRun, Place, ask_peers, run_pivot
+from hedgerow.secure.additive.core import EVERYONE, FEWEST, MOST
+from hedgerow.tables import Domain, Encoded, encode
+from hedgerow.tables.suggest import Task
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PeersEstimator(AccountedEstimator):
+    """What all models over the columns of peers share: tables, training, answers, records."""
+
+    _model_name: ClassVar[str] = "run_"
+    _task: ClassVar[Task]
+    _protocol: ClassVar[PeerProtocol]
+    _options_type: ClassVar[type[PeerOptions]]
+    insecure_domain_from_data = False
+
+    n_peers: int = 3
+    groups: Sequence[Sequence[str | int]] | None = None
+    target_at: int = -1
+    engine: str = "simulate"
+    domain: Domain | None = None
+    max_bins: int = 8
+    missing: str = "error"
+    account: Account | str | None = None
+    random_state: int | None = None
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Deal the columns of a table to the peers and train.
+
+        Reveals: to each peer what ``what_was_learned_`` lists.
+        An interrupted fit leaves ``privacy_`` with what was charged, and no model.
+        """
+        self._check_parameters()
+        with self._fitting() as ledger:
+            encoded = self._encode_training(
+                X, y, self.domain, max_bins=self.max_bins, missing=self.missing
+            )
+            self.columns_ = columns_of_sites(encoded.domain, self.groups, int(self.n_peers))
+            peers = len(self.columns_)
+            if not -peers <= int(self.target_at) < peers:
+                raise Code.BAD_SITES.error(
+                    expected=f"target_at from {-peers} to {peers - 1}",
+                    found=f"target_at={self.target_at} for {peers} peers, which count from 0",
+                    fix="correct target_at",
+                )
+            bins = [{j: encoded.bins[:, j] for j in group} for group in self.columns_]
+            return self._train(bins, encoded, int(self.target_at) % peers, ledger)
+
+    def fit_peers(
+        self, tables: Sequence[Any], ys: Sequence[Any], ids: Sequence[Any] | None = None
+    ) -> Self:
+        """Train on the tables of several peers, with names for the columns.
+
+        The table is None at a peer that holds the target alone; `ys` have the target at one peer
+        and None at the others. Rows are matched by their place; with `ids`, of all peers, by
+        these: the rows that all of them have are found in a ring first.
+
+        Reveals: to each peer what ``what_was_learned_`` lists.
+        H106 for a column at two peers, H755 for a target at none or several.
+        """
+        self._check_parameters()
+        with self._fitting() as ledger:
+            domain, parts, target_at = parts_of_sites(
+                tables,
+                ys,
+                ids,
+                self.domain,
+                task=self._task,
+                max_bins=self.max_bins,
+                missing=self.missing,
+            )
+            if target_at is None:
+                raise Code.BAD_SITES.error(
+                    expected="the target at one peer",
+                    found="the target at all of them",
+                    fix="pass the target in ys at one peer and None at the others",
+                )
+            self._take_domain(domain)
+            self.n_features_in_ = len(domain.attributes)
+            self.feature_names_in_ = np.array(domain.names, dtype=object)
+            self.columns_ = [columns for columns, _ in parts]
+            bins = [
+                {j: table.bins[:, at] for at, j in enumerate(columns)} for columns, table in parts
+            ]
+            target = parts[target_at][1].labels
+            assert target is not None
+            n = len(target)
+            every = np.zeros((n, len(domain.names)), dtype=domain.dtype)
+            encoded = Encoded(domain, every, target, np.ones(n, dtype=np.bool_))
+            names = None if ids is None else [table.ids for _, table in parts]
+            return self._train(bins, encoded, target_at, ledger, names)
+
+    def _train(
+        self,
+        bins: Sequence[dict[int, NDArray[Any]]],
+        encoded: Encoded,
+        target_at: int,
+        ledger: Ledger,
+        ids: Sequence[NDArray[Any]] | None = None,
+    ) -> Self:
+        for i, columns in enumerate(bins):
+            if not columns and i != target_at:
+                raise empty_site(i)
+        n, peers = encoded.n_slots, len(bins)
+        if n < 2:
+            raise Code.EMPTY_TABLE.error(expected="at least two rows", found=f"{n} sample")
+        owners = np.zeros(len(encoded.domain.names), dtype=np.int64)
+        for i, columns in enumerate(bins):
+            owners[list(columns)] = i
+        plan = self._options().plan(
+            encoded.domain,
+            n if ids is None else min(map(len, ids)),
+            owners=owners.tolist(),
+            n_peers=peers,
+            target_at=target_at,
+            align="given" if ids is None else "ring",
+        )
+        target = encoded.target if plan.classes else plan.units.count(encoded).target
+        tables = [
+            PeerTable(
+                own,
+                n if ids is None else len(ids[i]),
+                target if i == target_at else None,
+                ids=None if ids is None else ids[i],
+            )
+            for i, own in enumerate(bins)
+        ]
+        self._charge(plan, ledger)
+        place: Any = self.engine
+        self.run_: PivotRun = run_pivot(plan, tables, ledger, place, seed=self.random_state)
+        self.plan_ = plan
+        self._take(plan, self.run_.model)
+        return self
+
+    def _take(self, plan: Any, model: Any) -> None:
+        """Set what is opened of a model as attributes."""
+
+    def _charge(self, plan: PeerPlan, ledger: Ledger) -> None:
+        ledger.parties = tuple(f"peer {i}" for i in range(plan.n_peers))
+        if self.random_state is not None:
+            warn_caller(
+                "random_state makes masks repeatable: the ledger records this model as not private",
+            )
+            ledger.mark_not_private("masks were seeded")
+        if self.domain is None:
+            ledger.mark_not_private("the domain, known to all peers, was read from their data")
+        plan.charge(ledger)
+
+    def _answers(self, X: Any, *, proba: bool = False) -> NDArray[Any]:
+        """Have the peers answer rows for the one with the target."""
+        check_is_fitted(self, "run_")
+        query = encode(self._table(X, reset=False), self.domain_)
+        bins = {j: query.bins[:, j] for j in range(query.bins.shape[1])}
+        return ask_peers(
+            self.plan_,
+            self.run_.model,
+            bins,
+            query.n_slots,
+            self.privacy_,
+            asker=self.plan_.target_at,
+            proba=proba,
+            seed=self.random_state,
+        )
+
+    @property
+    def offline_(self) -> Reading:
+        """What peers sent that needs no target, and could be sent ahead."""
+        check_is_fitted(self, "run_")
+        return self.run_.offline
+
+    @property
+    def online_(self) -> Reading:
+        """What peers sent besides."""
+        check_is_fitted(self, "run_")
+        return self.run_.online
+
+    @property
+    def what_was_learned_(self) -> dict[str, list[dict[str, Any]]]:
+        """What every peer learned of the model: name, times, values, why."""
+        check_is_fitted(self, "run_")
+        return {
+            f"peer {i}": leakage.what_was_learned(f"peer {i}")
+            for i, leakage in enumerate(self.run_.leakages)
+        }
+
+    def _options(self) -> PeerOptions:
+        return self._options_type.from_parameters(self.get_params(deep=False))
+
+    def _promises(self) -> bool:
+        return False
+
+    def _has_noise(self) -> bool:
+        return False
+
+    def _check_parameters(self) -> None:
+        self._options()
+        check_option("engine", self.engine, Place)
+        check_parameter(
+            "n_peers",
+            self.n_peers,
+            is_count(self.n_peers, FEWEST) and self.n_peers <= MOST,
+            f"must be from {FEWEST} to {MOST}",
+        )
+        check_parameter(
+            "target_at",
+            self.target_at,
+            isinstance(self.target_at, int | np.integer),
+            "must be the number of a peer",
+        )
+        check_parameter(
+            "random_state",
+            self.random_state,
+            self.random_state is None or is_count(self.random_state, 0),
+            "must be None or >= 0",
+        )
+        account = account_of(self.account)
+        if account is not None and account.ledger.budget is not None:
+            # No noise: an account with a budget cannot pay for it.
+            account.check([exact_release(STRUCTURE, EVERYONE)])
+
+
+class PeersClassifier(TableClassifier, PeersEstimator):
+    """Classes of rows, each peer looking at its own columns."""
+
+    _task = "classification"
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Have the peers answer rows, each looking at its own columns; one of them learns them."""
+        found = self._answers(X)
+        labels: NDArray[Any] = self.classes_[found]
+        return labels
+
+
+class PeersRegressor(TableRegressor, PeersEstimator):
+    """Values of rows, each peer looking at its own columns."""
+
+    _task = "regression"
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Have the peers answer rows, each looking at its own columns; one of them learns them."""
+        return self._answers(X)
