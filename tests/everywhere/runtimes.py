@@ -41,7 +41,7 @@ from hedgerow.privacy import Ledger
 from hedgerow.protocols.hidden.programs import mark_collusion
 from hedgerow.protocols.pivot.run import run_pivot
 from hedgerow.protocols.pivot.trees import PEER_TREE
-from hedgerow.protocols.registry import is_published
+from hedgerow.protocols.registry import PEER_PROTOCOLS, is_published
 from hedgerow.protocols.topdown.programs import ANSWER, ASK
 from hedgerow.protocols.topdown.run import run_topdown
 from hedgerow.protocols.vertical_id3.run import run_vertical
@@ -121,9 +121,10 @@ def topdown_case(method: str) -> Case:
     return Case(topdown_jobs.make_job(name=method, plan=plan), exact=True)
 
 
-def pivot_case(hide: str, align: str = "ring") -> Case:
-    plan = {"max_depth": 2, "hide": hide}
-    job = peer_towns.make_job(name=f"hide-{hide}-{align}", plan=plan, align=align)
+def pivot_case(hide: str, align: str = "ring", kind: str = "tree", **more: Any) -> Case:
+    plan = {"max_depth": 2, "hide": hide, **more}
+    name = f"{kind}-hide-{hide}-{align}"
+    job = peer_towns.make_job(name=name, protocol=f"pivot-{kind}", plan=plan, align=align)
     return Case(job, exact=True)
 
 
@@ -165,6 +166,8 @@ CASES = {
     "pivot-tree, basic": pivot_case("nothing"),
     "pivot-tree, enhanced": pivot_case("thresholds"),
     "pivot-tree, hidden rows": pivot_case("thresholds", "hidden"),
+    "pivot-forest, basic": pivot_case("nothing", kind="forest", n_estimators=2),
+    "pivot-forest, hidden rows": pivot_case("peers", "hidden", kind="forest", n_estimators=2),
 }
 
 
@@ -365,7 +368,7 @@ class Everybody(VerticalTown):
                 "hidden-boosting",
                 "topdown",
                 "vertical-id3",
-                "pivot-tree",
+                *PEER_PROTOCOLS,
             ),
         )
         peer_towns.name_tables(self, self.files)

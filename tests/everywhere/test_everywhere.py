@@ -60,6 +60,7 @@ BY_DEFAULT = {
         "topdown, secure-counts",
         "vertical-id3, ring",
         "pivot-tree, basic",
+        "pivot-forest, basic",
     },
     "flower": {"topdown, noisy-counts", "topdown, local-rnm"},
 }

@@ -29,8 +29,8 @@ from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.median.forest import grow_median_forest
 from hedgerow.protocols.median.options import MedianOptions
 from hedgerow.protocols.median.plan import MedianPlan
-from hedgerow.protocols.pivot.options import PivotOptions
-from hedgerow.protocols.pivot.plan import PivotPlan
+from hedgerow.protocols.pivot.options import PivotForestOptions, PivotOptions
+from hedgerow.protocols.pivot.peer_plan import PeerPlan
 from hedgerow.protocols.pivot.programs import PeerTable
 from hedgerow.protocols.pivot.run import run_pivot
 from hedgerow.protocols.private_tree import PrivateTreeOptions
@@ -403,7 +403,7 @@ def evaluation_cases() -> list[Case]:
     return found
 
 
-def by_peers(plan: PivotPlan) -> list[Trained]:
+def by_peers(plan: PeerPlan) -> list[Trained]:
     """Grow a tree among peers, each with some of the columns."""
     rng, n = np.random.default_rng(0), plan.capacity
     bins = {j: rng.integers(0, k, n) for j, k in enumerate(plan.domain.n_bins)}
@@ -426,6 +426,9 @@ def peer_cases() -> list[Case]:
             plan = options.plan(domain, owners=(0, 0, 1), n_peers=2, target_at=1)
             # A level without a node that is split is the last.
             found.append(Case(f"peers, {kind}, hide {hide}", plan, by_peers, at_most=True))
+            many = PivotForestOptions(n_estimators=2, max_depth=2, hide=hide)  # type: ignore[arg-type]
+            plan = many.plan(domain, owners=(0, 0, 1), n_peers=2, target_at=1)
+            found.append(Case(f"peers, forest, {kind}, hide {hide}", plan, by_peers, at_most=True))
     return found
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +29,8 @@ from hedgerow.protocols.pivot.run import PivotRun, Place, ask_peers, run_pivot
 from hedgerow.secure.additive.core import EVERYONE, FEWEST, MOST
 from hedgerow.tables import Domain, Encoded, encode
 from hedgerow.tables.suggest import Task
+from hedgerow.trees import to_onnx, to_sklearn
+from hedgerow.trees.model import Model
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -38,6 +41,8 @@ class PeersEstimator(AccountedEstimator):
     _task: ClassVar[Task]
     _protocol: ClassVar[PeerProtocol]
     _options_type: ClassVar[type[PeerOptions]]
+    _opened_name: ClassVar[str]
+    """The attribute that has the model where nothing is hidden of it."""
     insecure_domain_from_data = False
 
     n_peers: int = 3
@@ -187,6 +192,27 @@ class PeersEstimator(AccountedEstimator):
             proba=proba,
             seed=self.random_state,
         )
+
+    def to_json(self) -> str:
+        """Write a model that the peers see as JSON, with its domain and ledger; H501 if hidden."""
+        return self._opened().to_json(privacy=json.loads(self.privacy_.to_json()))
+
+    def to_sklearn(self, on: Literal["values", "bins"] = "values") -> Any:
+        """Export a model that the peers see as a scikit-learn estimator; H501 if it is hidden."""
+        return to_sklearn(self._opened(), on=on)
+
+    def to_onnx(self, on: Literal["values", "bins"] = "values") -> Any:
+        """Export a model that the peers see as an ONNX model (extra ``hedgerow[onnx]``); H501."""
+        return to_onnx(self._opened(), on=on)
+
+    def _opened(self) -> Model:
+        check_is_fitted(self, "run_")
+        model: Model | None = getattr(self, self._opened_name, None)
+        if model is None:
+            raise Code.BAD_PARAMETER.error(
+                expected="a model that the peers see", found="one that is hidden", fix="ask it"
+            )
+        return model
 
     @property
     def offline_(self) -> Reading:

@@ -22,6 +22,7 @@ class PivotTree(PeersEstimator):
 
     _protocol: ClassVar[PeerProtocol] = PEER_TREE
     _options_type: ClassVar[type[PeerOptions]] = PivotOptions
+    _opened_name: ClassVar[str] = "tree_"
 
     max_depth: int = 4
     min_samples_split: int = 2

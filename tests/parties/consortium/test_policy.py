@@ -10,8 +10,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.policy import LIFETIME_DELTA, Lifetime, Policy
 from hedgerow.parties.store.durable import make_private
 from hedgerow.protocols.hidden.evaluation import EvaluationOptions
-from hedgerow.protocols.pivot.options import PivotOptions
-from hedgerow.protocols.registry import PROTOCOLS, server_protocol
+from hedgerow.protocols.registry import PEER_PROTOCOLS, PROTOCOLS, server_protocol
 from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.vertical_id3.options import VerticalOptions
 from hedgerow.tables import Target
@@ -161,6 +160,10 @@ HOSTILE = {
         "largest_epsilon_per_job": {"cardinality": "secret", "epsilon": 500.0, "max_depth": 2},
     },
     "pivot-tree": {"largest_depth": {"max_depth": 1 << 40}},
+    "pivot-forest": {
+        "largest_depth": {"max_depth": 1 << 40},
+        "largest_trees_per_job": {"n_estimators": 1001},
+    },
     "evaluation": {"largest_epsilon_per_job": {"epsilon": 2.0}},
 }
 """Tables of jobs of every kind, by the line of the policy that is in the way."""
@@ -174,7 +177,7 @@ def test_a_job_of_any_kind_is_refused_by_the_numbers_that_stand_in_it(
     others = {
         "topdown": TopDownOptions,
         "vertical-id3": VerticalOptions,
-        "pivot-tree": PivotOptions,
+        **{name: one.options_type for name, one in PEER_PROTOCOLS.items()},
         "evaluation": EvaluationOptions,
     }
     options = others.get(protocol) or server_protocol(protocol).options_type
@@ -310,7 +313,7 @@ def test_the_names_of_protocols_of_older_versions_are_read() -> None:
         "queries_per_analyst": 1,
     }
     policy = Policy.model_validate(lines)
-    newer = ("pivot-tree", "evaluation")
+    newer = (*PEER_PROTOCOLS, "evaluation")
     assert policy.allowed_protocols == tuple(name for name in PROTOCOLS if name not in newer)
     for name in policy.allowed_protocols:
         policy.check_protocol(name)

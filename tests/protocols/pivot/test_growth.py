@@ -118,12 +118,12 @@ def test_a_choice_costs_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
     choose = growth._choose
 
-    def metered(hist: Any, totals: Any, records: Any, plan: PivotPlan) -> Any:
+    def metered(hist: Any, totals: Any, records: Any, plan: PivotPlan, among: Any) -> Any:
         meter, provider = hist.engine.network.meter, hist.engine.provider
         before = meter.snapshot()
-        found = choose(hist, totals, records, plan)
+        found = choose(hist, totals, records, plan, among)
         used = meter.since(before)
-        cost = cost_choose(hist.engine, plan, hist.shape[0])
+        cost = cost_choose(hist.engine, plan, hist.shape[0], among)
         assert (used.rounds, used.payload) == (cost.rounds, cost.bytes)
         # All was made ahead, and none too much.
         assert not any(provider._in_stock(kind) for kind in cost.demand)
@@ -133,8 +133,10 @@ def test_a_choice_costs_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(growth, "_choose", metered)
     for name, more in (("iris", {}), ("iris", {"min_impurity_decrease": 0.01}), ("diabetes", {})):
         rows = encoded(name, columns=4)
-        grown(rows, plan_for(rows, 2, max_depth=2, **more))
-    assert seen == [1, 2] * 3
+        plan = plan_for(rows, 2, max_depth=2, **more)
+        grown(rows, plan)
+        grown(rows, replace(plan, n_trees=3, max_features=2, bootstrap=True))
+    assert seen == [1, 2, 3, 6] * 3
 
 
 class OnDisk:
