@@ -33,7 +33,7 @@ class PivotTree(PeersEstimator):
     insecure_dealer: bool = False
 
     def _charge(self, plan: PeerPlan, ledger: Ledger) -> None:
-        if self.linear != "transfers":
+        if self.insecure_dealer:
             ledger.parties = tuple(f"peer {i}" for i in range(plan.n_peers))
             ledger.mark_not_private("peer 0 drew the key of all", ["peer 0"])
         super()._charge(plan, ledger)
@@ -71,9 +71,10 @@ class PivotTreeClassifier(PivotTree, PeersClassifier):
         What stays secret of the tree. "nothing": the basic protocol, in which all peers see the
         tree. "thresholds": the enhanced one, in which cuts and leaves stay shared. "features": the
         attributes too, "peers": even whose they are.
-    linear : {"transfers", "paillier", "paillier unpacked"}, default="transfers"
-        How histograms are made: by oblivious transfer, or as published under threshold Paillier,
-        which is slower and needs `insecure_dealer` and the extra ``paillier``.
+    linear : {"transfers", "products", "paillier", "paillier unpacked"}, default="transfers"
+        How histograms are made: by oblivious transfer; by products of shares, as the baseline of
+        the paper; or as published under threshold Paillier, which is slower and needs
+        `insecure_dealer` and the extra ``paillier``.
     insecure_dealer : bool, default=False
         Whether peer 0 may draw the key of Paillier, with which it can decrypt everything.
     engine : {"simulate", "processes"}, default="simulate"

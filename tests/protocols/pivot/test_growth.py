@@ -41,6 +41,8 @@ CASES: list[tuple[str, int, dict[str, Any]]] = [
     ("diabetes", 2, {"max_depth": 3}),
     ("diabetes", 2, {"max_depth": 3, "min_impurity_decrease": 150.0}),
     ("diabetes", 2, {"max_depth": 2, "hide": "peers", "min_samples_leaf": 20}),
+    ("iris", 3, {"max_depth": 2, "linear": "products"}),
+    ("iris", 2, {"max_depth": 2, "linear": "products", "hide": "peers"}),
 ]
 
 

@@ -133,7 +133,8 @@ def join_rows(
 class JoinedColumns(PeerRows):
     """Rows as masks, attributes as shared one-hot vectors (n, B).
 
-    Histograms are products of shares with shares, and so is the way down.
+    Histograms are products of shares with shares, and so is the way down: the paper's baseline
+    SPDZ-DT, and what rows need of which nobody knows whose they are.
     """
 
     def __init__(

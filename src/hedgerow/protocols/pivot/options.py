@@ -88,8 +88,9 @@ class PivotOptions(PeerTreesOptions):
 
     linear: Linear = Field(
         "transfers",
-        description="How histograms are made: by oblivious transfer, or as published, under "
-        "threshold Paillier, packed or one number in each ciphertext.",
+        description="How histograms are made: by oblivious transfer; by products of shares, as "
+        "the paper's baseline does; or as published, under threshold Paillier, packed or one "
+        "number in each ciphertext.",
     )
     insecure_dealer: Annotated[bool, Strict()] = Field(
         False,
@@ -98,7 +99,7 @@ class PivotOptions(PeerTreesOptions):
 
     @model_validator(mode="after")
     def _has_a_key(self) -> Self:
-        if (self.linear != "transfers") != self.insecure_dealer:
+        if self.linear.startswith("paillier") != self.insecure_dealer:
             raise Code.BAD_PARAMETER.error(
                 expected="insecure_dealer=True with linear='paillier', and only there",
                 found=f"linear={self.linear!r}, insecure_dealer={self.insecure_dealer}",

@@ -41,7 +41,7 @@ from hedgerow.secure.ring import Z32, Ring
 from hedgerow.trees.growing.criteria import Public, criterion_named
 
 Hide = Literal["nothing", "thresholds", "features", "peers"]
-Linear = Literal["transfers", "paillier", "paillier unpacked"]
+Linear = Literal["transfers", "products", "paillier", "paillier unpacked"]
 _SCORE_BITS = 58
 """Bits of a score; what the capacity leaves is the grid on which gains are compared."""
 _FINEST = 30
@@ -80,7 +80,7 @@ class PivotPlan(PeerPlan):
                 expected="linear='transfers' where rows are joined",
                 found=f"linear={self.linear!r} beside align='hidden'",
             )
-        if self.n_trees > 1 and self.linear != "transfers":
+        if self.n_trees > 1 and self.encrypts:
             raise Code.BAD_PARAMETER.error(
                 expected="linear='transfers' for a forest", found=f"linear={self.linear!r}"
             )
@@ -91,6 +91,11 @@ class PivotPlan(PeerPlan):
             )
         # Asks for the target and its bounds, and whether every number fits into its ring.
         _ = self.score
+
+    @property
+    def encrypts(self) -> bool:
+        """Whether histograms are made under Paillier."""
+        return self.linear.startswith("paillier")
 
     @property
     def hides(self) -> bool:

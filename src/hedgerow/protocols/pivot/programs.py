@@ -29,8 +29,9 @@ from hedgerow.protocols.pivot.protocol import ANSWERS, PeerData, PeerModel
 from hedgerow.protocols.registry import peer_protocol
 from hedgerow.secure.additive import AdditiveEngine
 from hedgerow.secure.additive.ciphertexts import DEAL, JointKey
-from hedgerow.secure.additive.punctured import PLANT, PuncturedBins
+from hedgerow.secure.additive.punctured import PLANT, PuncturedBins, check_bins
 from hedgerow.secure.additive.transfers import PREPROCESSING, SETUP
+from hedgerow.secure.secret import Secret, concatenate
 
 Array = NDArray[Any]
 SESSION = "pivot"
@@ -135,7 +136,12 @@ def _data(context: Context, engine: AdditiveEngine, table: PeerTable) -> PeerDat
     shape = (plan.n_columns, table.n)
     known = table.columns(plan) if _is_here(context, plan.target_at) else None
     columns = engine.input(known, plan.target_at, shape, plan.ring)
-    if isinstance(plan, PivotPlan) and plan.linear != "transfers":
+    if isinstance(plan, PivotPlan) and plan.linear == "products":
+        shared = _shared_bins(context, engine, table)
+        return PeerData(
+            engine, columns, lambda x: JoinedColumns(plan.layout, plan.owners, x, shared)
+        )
+    if isinstance(plan, PivotPlan) and plan.encrypts:
         key, packed = JointKey.insecure_dealt(engine.core), plan.linear == "paillier"
         rows_of = partial(
             PaillierColumns, owners=plan.owners, bins=table.bins, key=key, packed=packed
@@ -147,6 +153,19 @@ def _data(context: Context, engine: AdditiveEngine, table: PeerTable) -> PeerDat
         transfers(engine), plan.owners, plan.domain.n_bins.tolist(), table.bins, table.n
     )
     return PeerData(engine, columns, lambda x: PeerColumns(plan.layout, x, seeds), seeds)
+
+
+def _shared_bins(context: Context, engine: AdditiveEngine, table: PeerTable) -> Secret:
+    """Have each owner share the bins of its attributes, one-hot (n, B)."""
+    plan: PeerPlan = context.plan
+    pieces = []
+    for j, (owner, most) in enumerate(zip(plan.owners, plan.domain.n_bins, strict=True)):
+        hot = None
+        if _is_here(context, owner):
+            bins = check_bins(j, table.bins.get(j), table.n, int(most))
+            hot = (bins[:, None] == np.arange(most)).astype(np.uint8)
+        pieces.append(engine.input(hot, owner, (table.n, int(most)), plan.ring))
+    return concatenate(pieces, axis=1)
 
 
 @dataclass(frozen=True)
