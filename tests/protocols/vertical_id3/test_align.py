@@ -19,7 +19,7 @@ from hedgerow.protocols.vertical_id3.messages import (
 )
 from hedgerow.protocols.vertical_id3.participant import SiteProgram
 from hedgerow.protocols.vertical_id3.site import Site, SiteTable
-from tests.protocols.vertical_id3.local_sites import LocalSites
+from reproduce.paper_002.local_sites import LocalSites
 from tests.protocols.vertical_id3.ppid3_runs import ManyKeys, Wire, grown, sites_of, weather
 
 GROUPS = [[0, 1], [2], [3]]

@@ -14,7 +14,7 @@ from hedgerow.protocols.vertical_id3.messages import (
 )
 from hedgerow.protocols.vertical_id3.participant import SiteProgram
 from hedgerow.protocols.vertical_id3.site import Site
-from tests.protocols.vertical_id3.local_sites import LocalSites
+from reproduce.paper_002.local_sites import LocalSites
 from tests.protocols.vertical_id3.ppid3_runs import DAYS, PAPER, Wire, grown, sites_of, weather
 
 # Sunny, hot, normal humidity, weak wind: the instance of section 3.

@@ -14,7 +14,7 @@ from hedgerow.protocols.vertical_id3.cardinality import ASKED, sizes_name, subse
 from hedgerow.protocols.vertical_id3.leakage import CountNoise
 from hedgerow.protocols.vertical_id3.plan import Session
 from hedgerow.protocols.vertical_id3.site import Leaf, Site, SiteTable
-from tests.protocols.vertical_id3.local_sites import LocalSites
+from reproduce.paper_002.local_sites import LocalSites
 from tests.protocols.vertical_id3.ppid3_runs import (
     PAPER,
     ManyKeys,

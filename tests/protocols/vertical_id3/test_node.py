@@ -18,7 +18,7 @@ from hedgerow.protocols.vertical_id3.messages import (
 from hedgerow.protocols.vertical_id3.node import GRID, information_gain, is_r_empty
 from hedgerow.protocols.vertical_id3.participant import SiteProgram
 from hedgerow.protocols.vertical_id3.site import Site
-from tests.protocols.vertical_id3.local_sites import LocalSites
+from reproduce.paper_002.local_sites import LocalSites
 from tests.protocols.vertical_id3.ppid3_runs import PAPER, Wire, growing, grown, sites_of, weather
 
 GROUPS = [[0, 1], [2], [3]]

@@ -30,7 +30,7 @@ from hedgerow.protocols.vertical_id3.messages import (
 from hedgerow.protocols.vertical_id3.participant import SiteProgram
 from hedgerow.protocols.vertical_id3.run import joined_tree
 from hedgerow.protocols.vertical_id3.site import ANY, Constraints, Interior, Leaf, Site, SiteTable
-from tests.protocols.vertical_id3.local_sites import LocalSites
+from reproduce.paper_002.local_sites import LocalSites
 from tests.protocols.vertical_id3.ppid3_runs import (
     DAYS,
     PAPER,

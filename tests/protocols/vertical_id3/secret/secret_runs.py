@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
 
 from hedgerow.privacy import NoiseSource
@@ -16,22 +15,8 @@ from hedgerow.protocols.vertical_id3.site import SiteTable
 from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.tables import Encoded
 from hedgerow.trees.tree import Tree
+from reproduce.paper_002.data import tables_of
 from tests.protocols.vertical_id3.ppid3_runs import TappedMesh, Wire
-
-
-def tables_of(
-    table: Encoded, groups: Sequence[Sequence[int]], class_at: int | None
-) -> list[SiteTable]:
-    """Deal the columns of a table to sites."""
-    return [
-        SiteTable(
-            table.bins[:, list(group)],
-            table.domain.n_bins[list(group)].astype(np.int64),
-            table.target if class_at in (None, i) else None,
-            table.ids,
-        )
-        for i, group in enumerate(groups)
-    ]
 
 
 def secret(

@@ -36,8 +36,8 @@ from hedgerow.protocols.vertical_id3.secret.server import (
     send_next,
 )
 from hedgerow.protocols.vertical_id3.site import Site, SiteTable
+from reproduce.paper_002.local_sites import LocalSites, ServerQuestions
 from tests.net.net_parties import Club
-from tests.protocols.vertical_id3.local_sites import LocalSites, ServerQuestions
 from tests.protocols.vertical_id3.ppid3_runs import PAPER, dealt, weather
 from tests.protocols.vertical_id3.secret.secret_runs import tables_of
 

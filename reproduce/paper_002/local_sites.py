@@ -1,6 +1,7 @@
-"""Sites of one process whose bytes a loop carries: for tests that look at single steps, and lie."""
+"""Sites of one process whose bytes a loop carries: single steps can be seen, counted, changed."""
 
-from collections import deque
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,7 +24,8 @@ class LocalSites:
     """Sites, in the order of their numbers, that talk in this process: real messages, in a loop.
 
     `tap` sees every message before it arrives; `to_servers` takes those to servers, and returns
-    what they answer, by server (`ServerQuestions`).
+    what they answer, by server (`ServerQuestions`). `rounds` are those of the latest call: all
+    messages of a round arrive before any that follows from them is sent.
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class LocalSites:
         self.sites = list(sites)
         self.programs = [SiteProgram(site) for site in sites]
         self._tap, self._to_servers = tap, to_servers
+        self.rounds = 0
 
     def grow(self) -> Token:
         """Train; returns the token of the root."""
@@ -63,22 +66,23 @@ class LocalSites:
         return answers[0]
 
     def _carry(self, begun: list[tuple[int, list[Outgoing]]]) -> None:
-        queue = deque((sender, item) for sender, out in begun for item in out)
-        while queue:
-            sender, item = queue.popleft()
-            if self._tap is not None:
-                self._tap(sender, item.to, item.data)
-            if item.to >= len(self.sites):
-                assert self._to_servers is not None
-                answers = self._to_servers(sender, item.to - len(self.sites), item.data)
-                queue.extend(
-                    (len(self.sites) + server, Outgoing(sender, data))
-                    for server, data in answers.items()
-                )
-                continue
-            queue.extend(
-                (item.to, more) for more in self.programs[item.to].receive(sender, item.data)
-            )
+        waiting = [(sender, item) for sender, out in begun for item in out]
+        self.rounds = 0
+        while waiting:
+            self.rounds += 1
+            waiting = [(sender, more) for at in waiting for sender, more in self._arrive(*at)]
+
+    def _arrive(self, sender: int, item: Outgoing) -> list[tuple[int, Outgoing]]:
+        """Bring one message; returns what is sent because of it, and by whom."""
+        if self._tap is not None:
+            self._tap(sender, item.to, item.data)
+        if item.to < len(self.sites):
+            return [(item.to, more) for more in self.programs[item.to].receive(sender, item.data)]
+        assert self._to_servers is not None
+        answers = self._to_servers(sender, item.to - len(self.sites), item.data)
+        return [
+            (len(self.sites) + server, Outgoing(sender, data)) for server, data in answers.items()
+        ]
 
 
 class ServerQuestions:
