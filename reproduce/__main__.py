@@ -2,7 +2,8 @@
 
 A paper has a number of three digits; `PAPERS` names the module with its experiments, whose
 ``run(quick=, out=, redraw=)`` returns ``rows`` as `reproduce.report.row` makes them, ``findings``
-in sentences, and whatever else is its own.
+in sentences, perhaps ``claims`` with a verdict each (`reproduce.report.claim`), and whatever else
+is its own.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from reproduce.report import print_result
 PAPERS = {
     "000": "reproduce.paper_000.run",
     "001": "reproduce.paper_001.run",
+    "002": "reproduce.paper_002.run",
     "004": "reproduce.paper_004.run",
 }
 

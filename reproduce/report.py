@@ -1,8 +1,11 @@
-"""Results for a person: our figure beside the paper's."""
+"""Results for a person: our figure beside the paper's, and a verdict on each of its claims."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -19,8 +22,55 @@ def row(case: str, ours: float, paper: float | None = None, **more: Any) -> dict
     return result | more
 
 
+Verdict = Literal["holds", "holds in part", "does not hold"]
+
+
+def claim(where: str, said: str, verdict: Verdict, evidence: str) -> dict[str, Any]:
+    """One claim of the paper, for ``claims`` of the result.
+
+    `where` is its place in the paper, `said` the claim in few words, `evidence` a sentence of what
+    was measured or a counterexample.
+    """
+    return {"where": where, "claim": said, "verdict": verdict, "evidence": evidence}
+
+
+def verdict_of(whole: bool, part: bool = False) -> Verdict:
+    """Return the verdict on a claim that holds as it stands, or else at least in part."""
+    return "holds" if whole else "holds in part" if part else "does not hold"
+
+
+def runs_in(out: Path, make: Callable[[], dict[str, Any]], *, redraw: bool) -> dict[str, Any]:
+    """Make all runs and keep them in ``runs.json`` of a folder, or take those of an earlier call.
+
+    The folder is made if it is not there.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    kept = out / "runs.json"
+    done: dict[str, Any] = json.loads(kept.read_text()) if redraw else make()
+    kept.write_text(json.dumps(done))
+    return done
+
+
+def write_figures(
+    out: Path,
+    drawn: Mapping[str, dict[str, Any]],
+    notes: Mapping[str, str],
+    captions: Mapping[str, str],
+    draw: Callable[[dict[str, Any], Path, str], None],
+) -> list[str]:
+    """Write each figure or table as JSON, and those with a caption as PNG; return the files."""
+    files = []
+    for name, found in drawn.items():
+        files.append(out / f"{name}.json")
+        files[-1].write_text(json.dumps(found | {"notes": notes}, indent=1))
+        if name in captions:
+            files.append(out / f"{name}.png")
+            draw(found, files[-1], captions[name])
+    return [str(file) for file in files]
+
+
 def print_result(result: dict[str, Any]) -> None:
-    """Print the machine, the rows, the findings and where the figures are."""
+    """Print the machine, the rows, the claims, the findings and where the figures are."""
     console = Console()
     console.print(", ".join(f"{key} {value}" for key, value in result["machine"].items()))
     kind = " (quick)" if result["quick"] else ""
@@ -32,6 +82,9 @@ def print_result(result: dict[str, Any]) -> None:
         notes = ", ".join(f"{k} {v}" for k, v in item.items() if k not in ("case", "ours", "paper"))
         table.add_row(item["case"], *figures, notes)
     console.print(table)
+    for one in result.get("claims", ()):
+        console.print(f"{one['where']}: {one['claim']}")
+        console.print(f"  {one['verdict'].upper()}: {one['evidence']}")
     for check in result.get("checks", ()):
         console.print(
             f"{check['case']}, {check['data']}: clear engine {check['clear']:.3f}, three servers "

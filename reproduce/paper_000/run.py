@@ -18,7 +18,7 @@ from reproduce.paper_000.figures import figures
 from reproduce.paper_000.findings import beside_the_paper, findings
 from reproduce.paper_000.plots import draw
 from reproduce.paper_000.study import FULL, QUICK, Extent, run_all
-from reproduce.report import row
+from reproduce.report import row, runs_in, write_figures
 
 NOTES = {
     "engine": "Accuracy is that of the protocols' own code on the clear engine: the same steps and "
@@ -47,24 +47,17 @@ def run(*, quick: bool = False, out: Path, redraw: bool = False) -> dict[str, An
     take the runs of an earlier call from `out` and draw the figures anew. Returns ``rows`` for the
     table, ``findings``, ``checks``, ``notes`` and ``files``.
     """
-    out.mkdir(parents=True, exist_ok=True)
     extent = QUICK if quick else FULL
-    kept = out / "runs.json"
-    done = json.loads(kept.read_text()) if redraw else _everything(extent, quick=quick)
-    kept.write_text(json.dumps(done))
+    done = runs_in(out, lambda: _everything(extent, quick=quick), redraw=redraw)
     drawn = figures(done["records"], done["costs"], extent)
-    files = []
-    for name, figure in drawn.items():
-        draw(figure, out / f"{name}.png", _caption(figure, done["records"]))
-        (out / f"{name}.json").write_text(json.dumps(figure | {"notes": NOTES}, indent=1))
-        files += [f"{name}.png", f"{name}.json"]
+    below = {name: _caption(figure, done["records"]) for name, figure in drawn.items()}
     result = {
         "rows": tables(extent) + beside_the_paper(drawn["figure_2"]),
         "findings": findings(drawn, done["checks"]),
         "checks": done["checks"],
         "notes": NOTES,
         "seconds": done["seconds"],
-        "files": [str(out / name) for name in files],
+        "files": write_figures(out, drawn, NOTES, below, draw),
     }
     (out / "result.json").write_text(json.dumps(result, indent=1))
     return result

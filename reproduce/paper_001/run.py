@@ -18,7 +18,7 @@ from reproduce.paper_001.figures import figures, table_1, table_2
 from reproduce.paper_001.findings import captions, findings, rows
 from reproduce.paper_001.plots import draw
 from reproduce.paper_001.study import FULL, QUICK, Extent, run_all
-from reproduce.report import row
+from reproduce.report import row, runs_in, write_figures
 
 NOTES = {
     "data": "Stand-ins: " + "; ".join(f"{name}: {what}" for name, what in STAND_INS.items()) + ".",
@@ -49,27 +49,18 @@ def run(*, quick: bool = False, out: Path, redraw: bool = False) -> dict[str, An
     `redraw`: take the runs of an earlier call from `out` and draw the figures anew. Returns
     ``rows`` for the table, ``findings``, ``notes`` and ``files``.
     """
-    out.mkdir(parents=True, exist_ok=True)
     extent = QUICK if quick else FULL
-    kept = out / "runs.json"
-    done = json.loads(kept.read_text()) if redraw else _everything(extent)
-    kept.write_text(json.dumps(done))
+    done = runs_in(out, lambda: _everything(extent), redraw=redraw)
     first, second = table_1(done["records"]), table_2(done["records"])
     drawn = figures(done["records"], extent)
     below = captions((extent.splits, extent.figure_splits))
-    files = []
-    for name, found in {"table_1": first, "table_2": second, **drawn}.items():
-        (out / f"{name}.json").write_text(json.dumps(found | {"notes": NOTES}, indent=1))
-        files.append(f"{name}.json")
-        if name in below:
-            draw(found, out / f"{name}.png", below[name])
-            files.append(f"{name}.png")
+    written = {"table_1": first, "table_2": second, **drawn}
     result = {
         "rows": sizes(extent) + rows(first, second),
         "findings": findings(first, second, drawn) + explained(done["records"]),
         "notes": NOTES,
         "seconds": done["seconds"],
-        "files": [str(out / name) for name in files],
+        "files": write_figures(out, written, NOTES, below, draw),
     }
     (out / "result.json").write_text(json.dumps(result, indent=1))
     return result

@@ -96,11 +96,19 @@ def random_table(n: int, r: int, p: int, c: int) -> Encoded:
     return encode(rows, domain, y, ids=np.arange(n))
 
 
-def car(every: int) -> Encoded:
+def car(every: int = 1) -> Encoded:
     """Read each so-manyth record of car evaluation."""
-    whole = data.car()
-    encoded = encode(whole.frame, whole.domain, whole.target, ids=np.arange(len(whole.target)))
-    return encoded.rows(np.arange(0, encoded.n_slots, every))
+    whole = _encoded(data.car())
+    return whole.rows(np.arange(0, whole.n_slots, every))
+
+
+def mushroom() -> Encoded:
+    """Read mushroom."""
+    return _encoded(data.mushroom())
+
+
+def _encoded(whole: data.DataSet) -> Encoded:
+    return encode(whole.frame, whole.domain, whole.target, ids=np.arange(len(whole.target)))
 
 
 def tables_of(

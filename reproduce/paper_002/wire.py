@@ -78,18 +78,21 @@ class ManyKeys(Curve25519Cipher):
 class Notebook:
     """What a site that keeps to the protocol writes down of it: the sizes that it is given.
 
-    Takes the place of `Site.cardinality` once the site's program is made.
+    Takes the place of `Site.cardinality` once the site's program is made. `tables` have this site's
+    groups as rows; classes of another site come in an order that it draws for each pass, so that
+    columns are sorted.
     """
 
     def __init__(self, site: Site) -> None:
         self.tables: list[Counts] = []
-        self._counting = site.cardinality
+        self._index, self._counting = site.index, site.cardinality
         site.cardinality = self
 
     def count(self, call: int, ring: tuple[int, ...], own: Groups) -> Task[Counts]:
         """See `SetCardinality.count`."""
         counts = yield from self._counting.count(call, ring, own)
-        self.tables.append(counts)
+        rows = np.moveaxis(counts, ring.index(self._index), 0).reshape(len(own), -1)
+        self.tables.append(rows[:, np.lexsort(rows)])
         return counts
 
     def handle(self, sender: int, message: Message) -> Task[None] | None:

@@ -19,6 +19,7 @@ from reproduce.paper_004.methods import DEEPEST
 from reproduce.paper_004.mnist import UnavailableError, digits
 from reproduce.paper_004.plots import draw
 from reproduce.paper_004.study import FULL, QUICK, Extent, run_all
+from reproduce.report import runs_in, write_figures
 
 NOTES = {
     "data": "Avazu's click-through data could not be had. Adult is the training file. KDD Cup is "
@@ -51,27 +52,19 @@ def run(*, quick: bool = False, out: Path, redraw: bool = False) -> dict[str, An
     there. `redraw`: take the runs of an earlier call from `out` and draw the figures anew. Returns
     ``rows`` for the table, ``findings``, ``notes``, ``three_servers`` and ``files``.
     """
-    out.mkdir(parents=True, exist_ok=True)
     extent = QUICK if quick else FULL
-    kept = out / "runs.json"
-    done = json.loads(kept.read_text()) if redraw else _everything(extent)
-    kept.write_text(json.dumps(done))
+    done = runs_in(out, lambda: _everything(extent), redraw=redraw)
     notes = NOTES | {f"no {name}": why for name, why in done["missing"].items()}
     data = [name for name in READ if name in extent.data and name not in done["missing"]]
     drawn = figures(done["records"], extent, data)
     checks = compared(done["records"])
-    files = []
-    for name, found in drawn.items():
-        (out / f"{name}.json").write_text(json.dumps(found | {"notes": notes}, indent=1))
-        draw(found, out / f"{name}.png", captions(extent.runs)[name])
-        files += [f"{name}.json", f"{name}.png"]
     result = {
         "rows": rows(drawn["figure_2"], data),
         "findings": findings(drawn, data) + said(checks),
         "notes": notes,
         "three_servers": checks,
         "seconds": done["seconds"],
-        "files": [str(out / name) for name in files],
+        "files": write_figures(out, drawn, notes, captions(extent.runs), draw),
     }
     (out / "result.json").write_text(json.dumps(result, indent=1))
     return result

@@ -1,10 +1,7 @@
 """The reproduction of paper 000: its small version runs, and says what it measured."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +11,7 @@ import pytest
 from hedgerow.protocols.hidden.predict import predict
 from reproduce.paper_000 import findings, protocol, study
 from tests.protocols.sharing.shared_tables import shared_queries
-
-ROOT = Path(__file__).parents[2]
+from tests.reproduce.small_version import small_version
 
 FIGURES = (2, 3, 4, 5, 6)
 
@@ -26,17 +22,7 @@ def done(
 ) -> dict[str, Any]:
     """Run the small version once; skip where the data set is absent."""
     dataset("heart_cleveland")
-    out = tmp_path_factory.mktemp("reproduced")
-    ended = subprocess.run(
-        [sys.executable, "-m", "reproduce", "000", "--quick", "--json", "--out", str(out)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
-    )
-    assert ended.returncode == 0, ended.stderr
-    return json.loads(ended.stdout) | {"out": out}
+    return small_version("000", tmp_path_factory.mktemp("reproduced"))
 
 
 def test_the_printed_object(done: dict[str, Any]) -> None:

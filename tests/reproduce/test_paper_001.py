@@ -1,8 +1,6 @@
 """The reproduction of paper 001: its small version runs, and says what it measured."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,7 @@ from hedgerow.trees.counts.forest import ForestSplits, LocalCounts
 from hedgerow.trees.layout import SplitKind
 from reproduce.paper_001 import checks, data, figures, findings, methods, published, study
 from tests.protocols.median.plans import median_plan
-
-ROOT = Path(__file__).parents[2]
+from tests.reproduce.small_version import small_version
 
 Read = Callable[[str], pa.Table]
 
@@ -95,17 +92,7 @@ def done(dataset: Read, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
     """Run the small version once; skip where a data set is absent."""
     for name in ("parkinsons_telemonitoring", "banknote", "wall_following_24"):
         dataset(name)
-    out = tmp_path_factory.mktemp("reproduced")
-    ended = subprocess.run(
-        [sys.executable, "-m", "reproduce", "001", "--quick", "--json", "--out", str(out)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
-    )
-    assert ended.returncode == 0, ended.stderr
-    return json.loads(ended.stdout) | {"out": out}
+    return small_version("001", tmp_path_factory.mktemp("reproduced"))
 
 
 @pytest.mark.slow

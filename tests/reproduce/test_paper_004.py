@@ -5,8 +5,6 @@ import io
 import json
 import os
 import pickle
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,8 +16,7 @@ import pytest
 
 from hedgerow.protocols.topdown.options import TopDownOptions
 from reproduce.paper_004 import compare, data, findings, methods, mnist, study
-
-ROOT = Path(__file__).parents[2]
+from tests.reproduce.small_version import small_version
 
 Read = Callable[[str], pa.Table]
 
@@ -199,17 +196,7 @@ def test_blocks_are_means_of_four_by_four() -> None:
 def done(dataset: Read, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Run the small version once; skip where a data set is absent."""
     dataset("credit_default")
-    out = tmp_path_factory.mktemp("reproduced")
-    ended = subprocess.run(
-        [sys.executable, "-m", "reproduce", "004", "--quick", "--json", "--out", str(out)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
-    )
-    assert ended.returncode == 0, ended.stderr
-    return json.loads(ended.stdout) | {"out": out}
+    return small_version("004", tmp_path_factory.mktemp("reproduced"))
 
 
 @pytest.mark.slow
