@@ -124,7 +124,9 @@ def captions(base: dict[str, int]) -> dict[str, str]:
     )
     return {
         "intersections": held,
-        "encryptions": f"{held}\nEach pass of a ring counts all values and classes at once.",
+        "encryptions": f"{held}\nEach pass of a ring counts all values and classes at "
+        "once. Which sites matter follows from the splits: chance, here.",
         "bytes": f"{held}\nElements of 32 bytes. Of secret counts, with what the servers send.",
-        "rounds": f"{held}\nThe paper does not count them. A round: messages that need not wait.",
+        "rounds": f"{held}\nThe paper does not count them. Within a round no message "
+        "waits for another.",
     }

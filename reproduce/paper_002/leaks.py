@@ -145,10 +145,12 @@ def _elements(group: bytes) -> set[bytes]:
 
 
 def learned(counting: Counting) -> dict[str, Any]:
-    """Return how many values of each sort were learned, with two sites and with three."""
+    """Return how many values of each sort were learned, by two sites and by three."""
+    two = GrownSites(weather(), PAPER, 0, counting)
     return {
         "counting": counting,
-        "two": GrownSites(weather(), PAPER, 0, counting).learned(),
+        "two": two.learned(),
+        "reasons": two.learned("why"),
         "three": GrownSites(weather(), THREE, 2, counting).learned(),
     }
 

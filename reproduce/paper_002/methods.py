@@ -110,13 +110,13 @@ class GrownSites:
         """The tree put together."""
         return joined_tree(self.sites, self.root, self.table.domain, self.groups)
 
-    def learned(self) -> dict[str, int]:
-        """Return how many values of each sort the sites learned, all of them together."""
-        found: dict[str, int] = {}
+    def learned(self, by: Literal["name", "why"] = "name") -> dict[str, int]:
+        """Return how many values all sites together learned, by what they are or why."""
+        found: Counter[str] = Counter()
         for site in self.sites:
             for one in site.what_was_learned():
-                found[one["name"]] = found.get(one["name"], 0) + one["values"]
-        return found
+                found[one[by]] += one["values"]
+        return dict(found)
 
 
 def run(setting: Setting) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from reproduce.paper_002.figures import FORMULA, LITERAL, PRINTED, Figure
 from reproduce.plots import draw_panels
@@ -41,15 +41,18 @@ def _panel(axes: Axes, panel: dict[str, Any]) -> None:
         axes.plot(xs, ys, label=curve["label"], markersize=4, linewidth=1.5, **style)
     axes.set_xlabel(panel["x"], fontsize=9)
     axes.set_ylabel(panel["y"], fontsize=9)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=8))
-    axes.yaxis.set_major_formatter(lambda value, _: _short(value))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    if panel["axis"] == "n":
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    if panel["y"] == "rounds":
+        axes.set_ylim(bottom=0)
     else:
-        axes.set_xticks([p["x"] for p in panel["curves"][0]["points"]])
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=8))
+        axes.yaxis.set_major_formatter(lambda value, _: _short(value))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    if panel["axis"] == "n":
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xticks([p["x"] for p in panel["curves"][0]["points"]])
     axes.grid(visible=True, color="0.92")
     axes.tick_params(labelsize=8)
 
