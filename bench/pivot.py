@@ -4,8 +4,9 @@
 depth 4. Published for 50,000 x 15 between two parties, 10 boosted trees, on far larger machines:
 Pivot 1,680 s, Squirrel 60 s, AnonGBDT 39 s. (b) The same tree as published, under Paillier of 2,048
 bits, packed and not, on fewer rows. (c) Growth in rows, peers, attributes, bins and depth,
-one at a time. (d) What hiding costs. (e) Answers. (f) Round trips of 40 ms, computed: rounds times
-40 ms on top of the seconds on loopback.
+one at a time. (d) What hiding costs. (e) Answers. (f) Round trips of 40 ms: peers behind relays
+that hold every byte back for 20 ms one way and limit nothing else. A round, in which all send at
+once, takes one way; `computed_at_40_ms` adds that for every round to the seconds on loopback.
 
 Megabytes are payload that the busiest peer sends, memory that of the largest process. Every peer
 makes its columns from a seed; the target follows from attributes of all peers, with noise.
@@ -15,13 +16,17 @@ from __future__ import annotations
 
 import resource
 import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from bench.consortium.links import Links
+from bench.consortium.wan import DELAY
 from bench.harness import row
-from hedgerow.net.launch import run_parties
+from hedgerow.net.launch import Outcome, run_parties
 from hedgerow.net.network import Network
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.contract import Context
@@ -38,7 +43,6 @@ from hedgerow.protocols.pivot.programs import (
 from hedgerow.tables import Attribute, Domain, Target
 
 LIMIT = 1800.0
-TRIP = 0.04
 
 
 @dataclass(frozen=True)
@@ -135,10 +139,24 @@ def member(network: Network, case: dict[str, Any]) -> dict[str, float]:
     return found
 
 
-def measure(case: Case) -> dict[str, float]:
+def run_far(
+    program: Callable[..., Any], n: int, args: Sequence[Any] = (), *, delay: float = 0.0
+) -> list[Outcome]:
+    """Run a program at n parties, as `run_parties`; bytes take so many seconds one way."""
+    with ExitStack() as stack:
+
+        def relayed(ports: Sequence[int]) -> list[int]:
+            behind = {str(port): [port] for port in ports}
+            links = stack.enter_context(Links(behind, ["a peer"], delay))
+            return [links.doors["a peer", port] for port in ports]
+
+        doors = relayed if delay else tuple
+        return run_parties(program, n, args, timeout=LIMIT, limit=LIMIT, doors=doors)
+
+
+def measure(case: Case, delay: float = 0.0) -> dict[str, float]:
     """Run a case with a process for each peer; the largest figures of all of them."""
-    ends = run_parties(member, case.m, [asdict(case)], timeout=LIMIT, limit=LIMIT)
-    values = [end.value for end in ends]
+    values = [end.value for end in run_far(member, case.m, [asdict(case)], delay=delay)]
     return {name: max(value[name] for value in values) for name in values[0]} | {
         "cpu": sum(value["cpu"] for value in values)
     }
@@ -148,8 +166,21 @@ def rows_of(name: str, case: Case) -> list[dict[str, Any]]:
     """Measure a case; seconds with everything that is made ahead."""
     found = measure(case)
     notes = {key: round(value, 2) for key, value in found.items() if key != "seconds"}
-    far = found["seconds"] + TRIP * found["rounds"]
-    return [row(f"{name} {case}", found["seconds"], **notes, at_40_ms=round(far, 1))]
+    far = found["seconds"] + DELAY * found["rounds"]
+    return [row(f"{name} {case}", found["seconds"], **notes, computed_at_40_ms=round(far, 1))]
+
+
+def far_rows(case: Case) -> list[dict[str, Any]]:
+    """Measure a case without and with the delay."""
+    near, far = measure(case), measure(case, DELAY)
+    each = (far["seconds"] - near["seconds"]) / far["rounds"]
+    figures = {
+        "near_s": round(near["seconds"], 1),
+        "rounds": far["rounds"],
+        "computed_s": round(near["seconds"] + DELAY * far["rounds"], 1),
+        "delay_per_round_ms": round(1000 * each, 1),
+    }
+    return [row(f"(f) at 40 ms: {case}", far["seconds"], **figures)]
 
 
 def published() -> list[dict[str, Any]]:
@@ -177,4 +208,6 @@ def run() -> list[dict[str, Any]]:
     found += [r for h in (2, 3, 5, 6) for r in rows_of("(c)", replace(small, depth=h))]
     for hide in ("nothing", "thresholds", "features", "peers"):
         found += rows_of("(d)", replace(default, hide=hide, asked=1_000))
+    for hide in ("nothing", "thresholds"):
+        found += far_rows(replace(default, hide=hide))
     return found

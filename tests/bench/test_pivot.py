@@ -1,6 +1,12 @@
 """The benchmark of Pivot runs, with answers, on tiny tables."""
 
-from bench.pivot import Case, rows_of
+import time
+
+import numpy as np
+
+from bench.consortium.wan import DELAY
+from bench.pivot import Case, far_rows, rows_of, run_far
+from hedgerow.net.network import Network, Route
 
 
 def test_a_tiny_case() -> None:
@@ -8,3 +14,24 @@ def test_a_tiny_case() -> None:
     assert found["nodes"] == 3
     assert found["offline_mb"] > found["online_mb"] > 0
     assert found["answers"] > 0
+
+
+def there_and_back(network: Network) -> float:
+    """Return how long party 0 waits for an answer to its second message."""
+    begin = 0.0
+    for step, way in enumerate([(0, 1), (1, 0)] * 2):
+        if step == 2:
+            begin = time.perf_counter()
+        mine = {0: np.zeros(1, np.uint8)} if network.local == (way[0],) else {}
+        network.exchange(f"step {step}", [Route(*way, (1,), "uint8")], mine)
+    return time.perf_counter() - begin
+
+
+def test_a_round_trip_behind_relays() -> None:
+    assert run_far(there_and_back, 2, delay=DELAY)[0].value >= 0.04
+
+
+def test_a_tiny_case_far_apart() -> None:
+    (found,) = far_rows(Case(n=40, m=2, each=2, classes=2, depth=1))
+    # No round can be shorter than the way; both runs have the same rounds.
+    assert found["ours"] >= DELAY * found["rounds"] > 0

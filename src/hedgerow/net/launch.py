@@ -58,13 +58,15 @@ def run_parties(
     limit: float = 600.0,
     check: bool = True,
     dial_out: Collection[int] = (),
+    doors: Callable[[Sequence[int]], Sequence[int]] = tuple,
 ) -> list[Outcome]:
     """Run ``program(network, *args, *own[party])`` at n parties, each in its own process.
 
     The program is a function of a module that can be imported, or ``"module:function"``; no other
     process is handed the `own` arguments of a party. A step may take `timeout` seconds; after
     `limit` seconds the processes are ended. With `check`, the error that came first is raised.
-    Parties that `dial_out` have no address.
+    Parties that `dial_out` have no address. `doors` returns where the others call, a relay's port
+    for each port at which a party listens.
     """
     name = program if isinstance(program, str) else f"{program.__module__}:{program.__qualname__}"
     with tempfile.TemporaryDirectory(prefix="hedgerow-") as place:
@@ -79,8 +81,8 @@ def run_parties(
             "session": secrets.token_bytes(16),
             "timeout": timeout,
             "ports": [
-                None if party in dial_out else listener.getsockname()[1]
-                for party, listener in enumerate(listeners)
+                None if party in dial_out else port
+                for party, port in enumerate(doors([one.getsockname()[1] for one in listeners]))
             ],
             "certificates": [identity.pem for identity in identities],
         }
