@@ -6,7 +6,8 @@ Pivot 1,680 s, Squirrel 60 s, AnonGBDT 39 s. (b) The same tree as published, und
 bits, packed and not, on fewer rows. (c) Growth in rows, peers, attributes, bins and depth,
 one at a time. (d) What hiding costs. (e) Answers. (f) Round trips of 40 ms: peers behind relays
 that hold every byte back for 20 ms one way and limit nothing else. A round, in which all send at
-once, takes one way; `computed_at_40_ms` adds that for every round to the seconds on loopback.
+once, takes one way; `computed_at_40_ms` adds that for every round to the seconds on loopback. (g)
+A run that was prepared, in `ahead_s`.
 
 Megabytes are payload that the busiest peer sends, memory that of the largest process. Every peer
 makes its columns from a seed; the target follows from attributes of all peers, with noise.
@@ -38,6 +39,7 @@ from hedgerow.protocols.pivot.programs import (
     PeerQuestion,
     PeerTable,
     peer,
+    prepare_stock,
     respond,
 )
 from hedgerow.tables import Attribute, Domain, Target
@@ -47,7 +49,10 @@ LIMIT = 1800.0
 
 @dataclass(frozen=True)
 class Case:
-    """One setting; `each` are attributes of every peer, `asked` rows that are answered after."""
+    """One setting; `each` are attributes of every peer, `asked` rows that are answered after.
+
+    `ahead`: peers have prepared the run before.
+    """
 
     n: int = 50_000
     m: int = 3
@@ -58,12 +63,14 @@ class Case:
     hide: str = "nothing"
     linear: str = "transfers"
     asked: int = 0
+    ahead: bool = False
 
     def __str__(self) -> str:
         return (
             f"{self.n:,} rows, {self.m} peers, {self.each} attributes each, {self.bins} bins, "
             f"{self.classes} classes, depth {self.depth}, hide {self.hide}"
             + ("" if self.linear == "transfers" else f", {self.linear}")
+            + (", prepared ahead" if self.ahead else "")
         )
 
     def plan(self) -> PivotPlan:
@@ -116,13 +123,17 @@ def member(network: Network, case: dict[str, Any]) -> dict[str, float]:
     ledger = Ledger()
     plan.charge(ledger)
     members = tuple(map(str, range(setting.m)))
-    context = Context(network, members, plan, table=table, ledger=ledger)
+    begin = time.perf_counter()
+    stock = prepare_stock(network, plan) if setting.ahead else None
+    ahead = time.perf_counter() - begin
+    context = Context(network, members, plan, table=table, ledger=ledger, prepared=stock)
     begin, cpu = time.perf_counter(), time.process_time()
     part = peer(context)
     offline, online = part.traffic.only(*OFFLINE), part.traffic.without(*OFFLINE)
     found = {
         "seconds": time.perf_counter() - begin,
         "cpu": time.process_time() - cpu,
+        "ahead_s": ahead,
         "offline_mb": max(offline.payload) / 1e6,
         "online_mb": max(online.payload) / 1e6,
         "rounds": part.traffic.rounds,
@@ -210,4 +221,5 @@ def run() -> list[dict[str, Any]]:
         found += rows_of("(d)", replace(default, hide=hide, asked=1_000))
     for hide in ("nothing", "thresholds"):
         found += far_rows(replace(default, hide=hide))
+    found += rows_of("(g)", replace(default, ahead=True))
     return found

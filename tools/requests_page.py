@@ -18,6 +18,7 @@ from hedgerow.parties.roles.daemon import Daemon
 from hedgerow.parties.runs.verbs import RunVerbs
 from hedgerow.parties.store.uploads import UploadVerbs
 from hedgerow.parties.vertical.answering import HolderAnswers
+from hedgerow.parties.vertical.preparing import PeerPreparations
 from hedgerow.parties.wire.handlers import Verb, declared_verbs
 from hedgerow.parties.wire.inbox import Inbox
 from hedgerow.parties.wire.openapi import fields_schema
@@ -26,7 +27,8 @@ SERVICES: dict[str, tuple[type, ...]] = {
     "Every party": (Daemon, RunVerbs, Catalogue),
     "Who leads runs": (Inbox,),
     "A server": (UploadVerbs, QueryService, ChargeVerbs, EvaluationVerbs),
-    "A site": (HolderAnswers,),
+    "A site or a peer": (HolderAnswers,),
+    "A peer": (PeerPreparations,),
 }
 
 HEAD = """# Requests

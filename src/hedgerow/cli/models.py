@@ -111,7 +111,8 @@ def _print(shown: Shown) -> None:
         print_line(
             f"  training: {cost.rounds:,} rounds, {cost.payload / 1e6:,.2f} MB sent by "
             f"{', '.join(shown.sent)} "
-            f"({cost.wire / 1e6:,.2f} MB on the wire)"
+            f"({cost.wire / 1e6:,.2f} MB on the wire"
+            + (f", {cost.offline / 1e6:,.2f} MB offline)" if cost.offline else ")")
         )
     print_line("\nwhat is learned of a person, at most")
     table = Table("audience", "epsilon", "delta", "relation", "by", "why")

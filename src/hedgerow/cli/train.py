@@ -136,6 +136,23 @@ def resume(
     _print_outcome(client.resume(client.find(run)), "resumed", format)
 
 
+@app.command("prepare")
+def prepare(
+    run: RunArgument, folder: FolderArgument = HERE, format: FormatOption = Format.text
+) -> None:
+    """Have the peers of a run make ahead what it uses up, while it waits."""
+    client = _client(folder)
+    run = client.find(run)
+    made = client.prepare(run)
+    if format is Format.json:
+        print(json.dumps({"ok": True, "run": run, **made}))
+        return
+    print_line(
+        f"{run}: prepared in {made['seconds']:,.1f} s; this peer has sent "
+        f"{made['sent'] / 1e6:,.1f} MB and keeps {made['kept'] / 1e6:,.1f} MB for the first attempt"
+    )
+
+
 @app.command("approve")
 def approve(
     run: RunArgument,

@@ -37,7 +37,7 @@ from hedgerow.net.network import Network
 from hedgerow.numbered import Numbered
 from hedgerow.privacy import Ledger, NoiseSource, Opening, Release
 from hedgerow.privacy.accounting import Guarantee
-from hedgerow.protocols.checkpoint import Checkpoints, NoCheckpoints
+from hedgerow.protocols.checkpoint import Checkpoints, NoCheckpoints, Stage
 from hedgerow.tables import Domain, Target
 
 MAX_COUNT = 1 << 40
@@ -121,8 +121,9 @@ class Context:
     servers first, if there are any, then the others in the order of the job. `plan` and `job` are
     public and the same at all of them. The `table` is this member's own rows. A `ledger` that is
     given was charged with ``plan.releases()`` before the first message. `stages` are shares that
-    all members have durably. A `seed`, and a `source` that is not the system's, make a run
-    repeatable, which is not private. `progress` is told public numbers.
+    all members have durably. `prepared` is what peers have made ahead, for one use. A `seed`, and a
+    `source` that is not the system's, make a run repeatable, which is not private. `progress` is
+    told public numbers.
     """
 
     network: Network
@@ -133,6 +134,7 @@ class Context:
     ledger: Ledger | None = dataclasses.field(default=None, repr=False)
     stages: Checkpoints = dataclasses.field(default_factory=NoCheckpoints, repr=False)
     memory: Memory = dataclasses.field(default_factory=NoMemory, repr=False)
+    prepared: Stage | None = dataclasses.field(default=None, repr=False)
     source: NoiseSource = dataclasses.field(default_factory=NoiseSource.system)
     seed: int | None = None
     engine: Literal["clear", "replicated"] = "replicated"

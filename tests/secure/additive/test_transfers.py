@@ -117,6 +117,27 @@ def test_stock_is_used_before_more_is_made() -> None:
     assert np.array_equal(total(c), total(a) * total(b))
 
 
+def test_a_stock_is_moved_to_another_engine() -> None:
+    kinds = [Kind("triples", Z64), AND, Kind("matrices", Z32, (2, 3, 1)), Kind("dabits", Z16)]
+    assert [Kind.read(str(kind)) for kind in kinds] == kinds
+    made, used = peers(3, Transfers).provider, peers(3, Transfers).provider
+    made.prepare(dict.fromkeys(kinds, 6))
+    used.load(made.unload())
+    # There is nothing left of it where it was made, and its numbers are gone.
+    assert not made.unload()
+    before = used.core.network.meter.snapshot()
+    for kind in kinds:
+        assert made.given(kind) == 6
+        items = used.take(kind, 0, 5)
+        if kind.name == "triples":
+            a, b, c = map(total, items)
+            assert np.array_equal(c, a * b)
+    assert used.core.network.meter.since(before).rounds == 0
+    a, b, c = map(total, used.take(kinds[0], 5, 4))
+    assert np.array_equal(c, a * b)
+    assert used.core.network.meter.since(before).rounds > 0
+
+
 def test_a_triple_that_is_used_twice_shows_a_share(monkeypatch: pytest.MonkeyPatch) -> None:
     """Why a number is refused a second time: d = x - a and d' = x' - a differ by x - x'."""
     network, secret, known = Recorder(2), np.array([123456789, 42]), np.array([1000, 2000])

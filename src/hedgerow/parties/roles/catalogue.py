@@ -34,6 +34,7 @@ from hedgerow.parties.store.uploads import list_uploads, withdrawn_uploads
 from hedgerow.parties.wire.handlers import Caller, Incoming, NoFields, RequestFields, verb
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.privacy import Leakage, Ledger
+from hedgerow.protocols.pivot.programs import OFFLINE
 from hedgerow.protocols.registry import IN_PIECES, is_published
 
 _ROLES = ("analyst", "owner", "server", "coordinator", *HOLDERS)
@@ -182,7 +183,12 @@ class Catalogue:
         read = read_meter(open_store(self._state), manifest.run)
         if read is None:
             return None
-        return Sent(rounds=read.rounds, payload=sum(read.payload), wire=sum(read.wire))
+        return Sent(
+            rounds=read.rounds,
+            payload=sum(read.payload),
+            wire=sum(read.wire),
+            offline=sum(read.only(*OFFLINE).payload),
+        )
 
 
 def _line(manifest: ModelManifest) -> dict[str, object]:

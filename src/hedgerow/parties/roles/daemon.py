@@ -38,6 +38,7 @@ from hedgerow.parties.store.durable import Claim, remove_leftovers
 from hedgerow.parties.store.manifests import MAX_MANIFEST_BYTES
 from hedgerow.parties.store.uploads import UploadVerbs, remove_withdrawn
 from hedgerow.parties.vertical.answering import HolderAnswers
+from hedgerow.parties.vertical.preparing import PeerPreparations
 from hedgerow.parties.wire.handlers import (
     Caller,
     Incoming,
@@ -122,6 +123,8 @@ class Daemon:
         elif config.role in HOLDERS:
             assert self.port is not None
             answering.append(HolderAnswers(config, policy, self.port))
+            if config.role == "peer":
+                answering.append(PeerPreparations(config, policy, self.port, self.runs))
         library = None if self.answers is None else self.answers.library
         answering.append(Catalogue(config, policy, key, library))
         if config.me in config.leaders:

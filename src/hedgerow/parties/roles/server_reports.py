@@ -83,11 +83,15 @@ class Opened(ReportPart):
 
 
 class Sent(ReportPart):
-    """What this server has sent in the run: rounds, and bytes of payload and on the wire."""
+    """What this party has sent in the run: rounds, and bytes of payload and on the wire.
+
+    `offline`: of the payload, what needs no rows or no target, and may have been sent ahead.
+    """
 
     rounds: Count
     payload: Count
     wire: Count
+    offline: Count = 0
 
 
 class ModelLine(ReportPart):
@@ -178,6 +182,7 @@ class Shown:
             rounds=max(sent.rounds for sent in each),
             payload=sum(sent.payload for sent in each),
             wire=sum(sent.wire for sent in each),
+            offline=sum(sent.offline for sent in each),
         )
 
     def to_dict(self) -> dict[str, Any]:

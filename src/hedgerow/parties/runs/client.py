@@ -137,6 +137,12 @@ class RunClient(MembersClient):
         """Stop a run at all who take part."""
         return self._change("run-stop", run, 0)
 
+    def prepare(self, run: str) -> Fields:
+        """Have the peers of a run make ahead what it uses up; what that took at this one."""
+        config = self._config
+        seconds = config.timeouts.rejoin + config.timeouts.request
+        return call_member(config, config.me, "peers-prepare", {"run": run}, seconds=seconds).fields
+
     def resume(self, run: str) -> dict[str, Fields | HedgerowError]:
         """Resume a run at all who take part."""
         return self._change("run-resume", run, 1)

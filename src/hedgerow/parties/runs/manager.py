@@ -193,6 +193,20 @@ class RunManager:
                 "waiting_for": list(self._watch(run).waiting_for),
             }
 
+    def check_not_begun(self, run_id: object) -> PartyRun:
+        """Return a run that is not under way or done here: H893, and H937 if it was refused."""
+        run = self.store.get(run_id)
+        objection = self._objection(run)
+        if objection is not None and objection.code is Code.NOT_APPROVED:
+            raise objection
+        if run.state in ("running", "done"):
+            raise Code.WRONG_RUN_STATE.error(
+                expected="a run that waits, for an approval or for others",
+                found=f"{run.id}, which is {run.state}",
+                fix="prepare runs before they begin",
+            )
+        return run
+
     def go(
         self,
         run_id: object,

@@ -29,6 +29,8 @@ from hedgerow.parties.store.vault import About, read_arrays, write_arrays
 Arrays = dict[str, NDArray[Any]]
 Confirm = Callable[[bytes], None]
 """Told the tag of a stage that is on the disk; returns when the other servers have it too."""
+PREPARED = "prepared"
+"""Folder of a run with what was made ahead for it."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,8 @@ class Stages:
 
 def forget_stages(state: StateFolder, run: str) -> None:
     """Remove the shares of a run that is over: its model, if there is one, is kept elsewhere."""
-    folder = state.path("runs", run, "stages")
-    if folder.exists():
-        for path in folder.iterdir():
-            path.unlink(missing_ok=True)
+    for room in ("stages", PREPARED):
+        folder = state.path("runs", run, room)
+        if folder.exists():
+            for path in folder.iterdir():
+                path.unlink(missing_ok=True)

@@ -212,6 +212,11 @@ _MIGRATIONS: tuple[_Migration, ...] = (
             signature BLOB NOT NULL, sum BLOB NOT NULL
         ) STRICT;
     """),
+    _Migration("""
+        CREATE TABLE prepared (
+            run TEXT PRIMARY KEY, session BLOB NOT NULL, times INTEGER NOT NULL, sum BLOB NOT NULL
+        ) STRICT;
+    """),
 )
 
 VERSION = len(_MIGRATIONS)
@@ -234,6 +239,7 @@ Table = Literal[
     "models",
     "own_tables",
     "peers",
+    "prepared",
     "posts",
     "promises",
     "query_logs",

@@ -13,11 +13,9 @@ every peer has the instances.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import secrets
-import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Annotated, Any, NamedTuple
@@ -27,17 +25,16 @@ from pydantic import Field
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.port import Doorway, RunPort
-from hedgerow.net.tls import TLSNetwork
+from hedgerow.net.port import Doorway
 from hedgerow.parties.consortium.config import HOLDERS, PartyConfig
 from hedgerow.parties.consortium.names import RequestedName
-from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.queries.asking import ModelAnswers
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.models import list_models
 from hedgerow.parties.store.own_tables import own_table
 from hedgerow.parties.store.query_log import Asked, QueryKey, charged_row
 from hedgerow.parties.vertical.peer_job import PivotJob
+from hedgerow.parties.vertical.sessions import HolderSessions
 from hedgerow.parties.vertical.sides import (
     AnsweringSide,
     Found,
@@ -46,7 +43,7 @@ from hedgerow.parties.vertical.sides import (
     read_kept,
     side_of,
 )
-from hedgerow.parties.wire.client import call_member, call_members
+from hedgerow.parties.wire.client import call_member
 from hedgerow.parties.wire.handlers import Caller, Incoming, RequestFields, verb
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.protocols.hidden.answers import distribution
@@ -60,7 +57,6 @@ MOST_AT_ONCE = 8
 """Questions that a site or peer takes part in at the same time."""
 _LARGEST = 1 << 22
 """Bytes of the ids of a question."""
-_PROGRAM = b"hedgerow/sites asked/1"
 _LEAVES = (
     "the question, a line of the trail and, at the class site, the answer that it keeps: "
     "`queries_per_analyst` and `queries_per_model`, in rows. Eight questions at the same time."
@@ -105,13 +101,10 @@ class _Asked(NamedTuple):
     rows: int
 
 
-class HolderAnswers:
+class HolderAnswers(HolderSessions):
     """Ask the others who hold columns of a tree, and attend when they ask."""
 
-    def __init__(self, config: PartyConfig, policy: Policy, port: RunPort) -> None:
-        self.config, self.policy, self._port = config, policy, port
-        self._lock = threading.Lock()
-        self._free = threading.BoundedSemaphore(MOST_AT_ONCE)
+    kind, most, program = "question", MOST_AT_ONCE, b"hedgerow/sites asked/1"
 
     @verb(
         "sites-ask",
@@ -128,12 +121,7 @@ class HolderAnswers:
         keeps them; among peers ``index``, its class by number, or ``values`` of a target that is a
         number.
         """
-        if caller.name != self.config.name:
-            raise Code.CALLER_NOT_ALLOWED.error(
-                expected=f"{self.config.name} itself: every {self.config.role} asks for itself",
-                found=caller.name,
-                fix=f"ask in the folder of your own {self.config.role}",
-            )
+        self.check_operator(caller)
         job = job_of(self.config.state, fields.model)
         told = payload.read()
         ids = AskedIds.model_validate(jsonfile.loads(told, Code.BAD_REQUEST)).ids
@@ -141,10 +129,16 @@ class HolderAnswers:
         side.prepare(ids, self._lock)
         session = secrets.token_bytes(16)
         with ExitStack() as stack:
-            self._take_seat(stack)
+            self.take_seat(stack)
             doorway = stack.enter_context(self._port.expect(session))
             self._charge(fields.model, self.config.name, session, rows)
-            self._invite(fields.model, job, session, rows, told if side.all_know_ids else None)
+            invited = {
+                "model": fields.model,
+                "job": job.hash,
+                "session": session.hex(),
+                "rows": rows,
+            }
+            self.invite(job, "sites-meet", invited, told if side.all_know_ids else None)
             found = self._attend(_Asked(job, session, doorway, side, self.config.name, rows))
         return {}, json.dumps(found).encode()
 
@@ -163,11 +157,7 @@ class HolderAnswers:
         Payload: among peers an object with ``ids``, as many as there are rows; else none.
         """
         job = job_of(self.config.state, fields.model)
-        if caller.name not in job.holders or job.hash != fields.job:
-            raise Code.CALLER_NOT_ALLOWED.error(
-                expected=f"a {self.config.role} of {job.run_id}, with the same job",
-                found=caller.name,
-            )
+        self.check_holder(caller, job, fields.job)
         side = side_of(self.config, job, fields.model)
         ids = self._told(payload, fields.rows) if side.all_know_ids else None
         try:
@@ -184,13 +174,13 @@ class HolderAnswers:
             ) from None
         session = bytes.fromhex(fields.session)
         with ExitStack() as stack:
-            self._take_seat(stack)
+            self.take_seat(stack)
             self._charge(fields.model, caller.name, session, fields.rows)
             doorway = self._port.expect(session)
             # The thread gives the seat back.
             stack.pop_all()
         asked = _Asked(job, session, doorway, side, caller.name, fields.rows)
-        threading.Thread(target=self._come, args=(asked,), name="question", daemon=True).start()
+        self.come(job, caller.name, lambda: self._attend_at(asked))
         return {}, None
 
     def _told(self, payload: Incoming, rows: int) -> list[str]:
@@ -201,31 +191,13 @@ class HolderAnswers:
             )
         return ids
 
-    def _come(self, asked: _Asked) -> None:
-        event = {"run": asked.job.run_id, "by": asked.asker}
-        try:
-            with asked.doorway:
-                self._attend(asked)
-        except HedgerowError as error:
-            event |= {"outcome": error.code.number, "found": error.found}
-            _logger.warning("question", extra={"event": event})
-        except Exception:
-            _logger.exception("question", extra={"event": {**event, "outcome": "failure"}})
-        finally:
-            self._free.release()
+    def _attend_at(self, asked: _Asked) -> None:
+        with asked.doorway:
+            self._attend(asked)
 
     def _attend(self, asked: _Asked) -> Found | None:
-        config, job = self.config, asked.job
-        with TLSNetwork(
-            job.holders.index(config.name),
-            config.endpoints(job.holders),
-            config.identity,
-            session=asked.session,
-            program=hashlib.sha256(_PROGRAM + job.hash.encode()).digest(),
-            timeout=config.timeouts.step,
-            meeting_timeout=config.timeouts.connect,
-            listener=asked.doorway,
-        ) as network:
+        job = asked.job
+        with self.meet_holders(job, asked.session, asked.doorway) as network:
             return asked.side.attend(network, job.holders.index(asked.asker), asked.rows)
 
     def _charge(self, model: str, asker: str, session: bytes, rows: int) -> None:
@@ -240,23 +212,6 @@ class HolderAnswers:
             asked = Asked(QueryKey(asker, session.hex()), "class", rows, "")
             made.put("questions", charged_row(model, asked))
             made.tell("question", {"model": model, "by": asker, "rows": rows})
-
-    def _invite(
-        self, model: str, job: HolderJob, session: bytes, rows: int, ids: bytes | None
-    ) -> None:
-        others = [self.config.member(name) for name in job.holders if name != self.config.name]
-        fields = {"model": model, "job": job.hash, "session": session.hex(), "rows": rows}
-        for reply in call_members(self.config, others, "sites-meet", fields, ids).values():
-            if isinstance(reply, HedgerowError):
-                raise reply
-
-    def _take_seat(self, stack: ExitStack) -> None:
-        """Take part in one more question until the stack ends; H879 if there are too many."""
-        if not self._free.acquire(blocking=False):
-            raise Code.SERVICE_BUSY.error(
-                expected=f"at most {MOST_AT_ONCE} questions at the same time", found="one more"
-            )
-        stack.callback(self._free.release)
 
 
 def is_in_pieces(config: PartyConfig, model: str) -> bool:

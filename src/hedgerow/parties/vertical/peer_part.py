@@ -16,6 +16,7 @@ from hedgerow.parties.store.own_tables import OwnTable, check_same
 from hedgerow.parties.vertical.columns import OwnColumns
 from hedgerow.parties.vertical.part import check_columns, named_table, pieces, read_rows
 from hedgerow.parties.vertical.peer_job import PivotJob
+from hedgerow.parties.vertical.prepared import PreparedStock
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.checkpoint import Stage
 from hedgerow.protocols.contract import Context
@@ -57,6 +58,9 @@ class PeersPart(StagedPart[PivotJob]):
         agreeing.compare_numbers(attempt.network, "version of Pivot", VERSION, Code.WRONG_VERSION)
         ledger.parties = tuple(f"peer {i}" for i in range(plan.n_peers))
         plan.charge(ledger)
+        stock = PreparedStock(self.config.state, attempt.run)
+        prepared = stock.take(attempt.network, attempt.key)
+        attempt.say("begun", prepared=prepared is not None)
         found = peer(
             Context(
                 attempt.network,
@@ -66,6 +70,7 @@ class PeersPart(StagedPart[PivotJob]):
                 self._table(attempt),
                 ledger,
                 attempt.stages,
+                prepared=prepared,
                 progress=lambda numbers: attempt.say("level", **numbers),
             )
         )

@@ -34,7 +34,7 @@ from hedgerow.protocols.pivot.plan import PivotPlan, leaf_name
 from hedgerow.protocols.pivot.shape import Shape
 from hedgerow.secure.argmax import argmax, cost_argmax, max_and_place
 from hedgerow.secure.compare import cost_equal, cost_less_than, equal, less_than
-from hedgerow.secure.cost import Cost
+from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.ring import Z64, Ring
 from hedgerow.secure.secret import Engine, Secret, concatenate
 from hedgerow.trees.growing.nodes import NodeSplits
@@ -240,6 +240,16 @@ def cost_choose(engine: Engine, plan: PivotPlan, nodes: int, among: Among | None
             total += engine.cost("extend", shape=(nodes,), ring=wide, source=ring)
     total += cost_less_than(engine, nodes, wide)
     return total + engine.cost("mul", shape=(nodes,), ring=ring)
+
+
+def cost_choices(engine: Engine, plan: PivotPlan) -> Cost:
+    """State the cost of `cost_choose` at all levels, each as wide as it can be."""
+    total = NOTHING
+    for level in range(plan.depth):
+        places = np.arange(plan.n_trees << level)
+        among = Among.of(open_candidates(plan, level, places))
+        total += cost_choose(engine, plan, places.size, among)
+    return total
 
 
 def _counts(totals: Secret, plan: PivotPlan) -> Secret:

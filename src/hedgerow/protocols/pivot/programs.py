@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.net.meter import Reading
+from hedgerow.net.network import Network
 from hedgerow.privacy import Leakage
 from hedgerow.protocols.checkpoint import Stage
 from hedgerow.protocols.contract import Context
@@ -113,6 +114,7 @@ def peer(context: Context) -> PeerPart:
         table = table.rows(rows)
     _check(plan, table)
     with _engine(context, leakage) as engine:
+        engine.provider.load(context.prepared or {})
         model = peer_protocol(plan).train(
             _data(context, engine, table),
             plan,
@@ -120,6 +122,18 @@ def peer(context: Context) -> PeerPart:
             context.stages,
         )
     return PeerPart(model, leakage, context.network.meter.since(before))
+
+
+def prepare_stock(network: Network, plan: PeerPlan) -> dict[str, Array]:
+    """Make, with the other peers, what training uses up and no rows are needed for.
+
+    For `Provider.load` of the same peers, once.
+
+    Reveals: nothing. Cost: `cost_prepare` of `PeerProtocol.cost_ahead`.
+    """
+    with AdditiveEngine(network, Leakage([]), session=SESSION) as engine:
+        engine.prepare(peer_protocol(plan).cost_ahead(engine, plan))
+        return engine.provider.unload()
 
 
 def _data(context: Context, engine: AdditiveEngine, table: PeerTable) -> PeerData:

@@ -19,6 +19,7 @@ from hedgerow.protocols.pivot.options import PeerOptions
 from hedgerow.protocols.pivot.peer_plan import PeerPlan
 from hedgerow.secure.additive import AdditiveEngine
 from hedgerow.secure.additive.punctured import PuncturedBins
+from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.secret import Secret
 
 Array = NDArray[Any]
@@ -65,6 +66,11 @@ class PeerProtocol(ABC):
         `progress` is told how many levels are done. `keep` has the stages that an earlier attempt
         has done, and gets those of this one.
         """
+
+    def cost_ahead(self, engine: AdditiveEngine, plan: Any) -> Cost:
+        """State what of the cost of `train` can be prepared without rows, from the plan alone."""
+        del engine, plan
+        return NOTHING
 
     @abstractmethod
     def read(self, engine: AdditiveEngine, plan: Any, state: Stage) -> PeerModel:

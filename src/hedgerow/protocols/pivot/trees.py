@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from hedgerow.protocols.checkpoint import Checkpoints, Stage
 from hedgerow.protocols.hidden.id3 import Progress
 from hedgerow.protocols.pivot.coins import row_weights
-from hedgerow.protocols.pivot.growth import PeerTrees, grow_trees
+from hedgerow.protocols.pivot.growth import PeerTrees, cost_choices, grow_trees
 from hedgerow.protocols.pivot.options import PeerOptions, PivotForestOptions, PivotOptions
 from hedgerow.protocols.pivot.peer_plan import PeerPlan
 from hedgerow.protocols.pivot.plan import PivotPlan
 from hedgerow.protocols.pivot.predict import answer
 from hedgerow.protocols.pivot.protocol import PeerData, PeerProtocol
 from hedgerow.secure.additive import AdditiveEngine
+from hedgerow.secure.cost import Cost
 from hedgerow.secure.secret import Secret
 from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.tree import Tree
@@ -45,6 +46,10 @@ class PeerTreeProtocol(PeerProtocol):
         elif plan.n_trees > 1:
             columns = columns.broadcast_to((plan.n_trees, k, n))
         return grow_trees(data.rows(columns), plan, progress, keep)
+
+    def cost_ahead(self, engine: AdditiveEngine, plan: PivotPlan) -> Cost:
+        """State what choosing the splits costs. See `growth.cost_choices`."""
+        return cost_choices(engine, plan)
 
     def read(self, engine: AdditiveEngine, plan: PivotPlan, state: Stage) -> PeerTrees:
         """Read trees."""

@@ -3,8 +3,8 @@
 Everything comes from one `Provider`: triples a b = c over rings, on words of bits and of matrices,
 and bits that are shared both as XORs and in a ring. Items of a kind are numbered as they are made;
 an item is given out once, in order, and forgotten. A second use of one shows a difference of what
-it hid, so a number that was given out is refused (H750). Nothing is kept beyond the engine that it
-was made for: a new session makes its own.
+it hid, so a number that was given out is refused (H750). A stock can be moved to one other engine
+of the same peers (`unload`, `load`): whoever keeps it in between has to load it once.
 """
 
 from __future__ import annotations
@@ -45,6 +45,18 @@ class Kind:
     def __str__(self) -> str:
         bits = "" if self.ring is None else f" {self.ring.bits}"
         return self.name + bits + ("" if self.shape is None else " {}x{}x{}".format(*self.shape))
+
+    @classmethod
+    def read(cls, text: str) -> Kind:
+        """Read what `str` wrote."""
+        name, bits, shape, *_ = [*text.split(" "), "", ""]
+        m, k, n = map(int, shape.split("x")) if shape else (0, 0, 0)
+        # A name that there is not makes nothing that anybody takes.
+        return cls(
+            name,  # type: ignore[arg-type]
+            Ring(int(bits)) if bits else None,
+            (m, k, n) if shape else None,
+        )
 
 
 AND = Kind("and")
@@ -96,6 +108,26 @@ class Provider(ABC):
             if missing > 0:
                 self._add(kind, missing)
 
+    def unload(self) -> dict[str, Array]:
+        """Take all that is in stock out of this engine, by kind and part, for `load`."""
+        stock, self._stock = self._stock, {}
+        for kind, items in stock.items():
+            # Numbers of what is gone are not used again.
+            self._given[kind] = self.given(kind) + items[0].shape[1]
+        return {
+            f"{kind}/{part}": array
+            for kind, items in stock.items()
+            for part, array in enumerate(items)
+        }
+
+    def load(self, stock: Mapping[str, Array]) -> None:
+        """Take in what another engine of the same peers has unloaded, all of it and once."""
+        parts: dict[Kind, list[Array]] = {}
+        for name, array in stock.items():
+            parts.setdefault(Kind.read(name.rpartition("/")[0]), []).append(array)
+        for kind, items in parts.items():
+            self._put(kind, tuple(items))
+
     def cost_prepare(self, demand: Mapping[Any, int]) -> Cost:
         """State the cost of `prepare` where nothing is in stock."""
         return sum((self.cost(kind, n) for kind, n in demand.items()), NOTHING)
@@ -126,9 +158,11 @@ class Provider(ABC):
         return self._stock[kind][0].shape[1] if kind in self._stock else 0
 
     def _add(self, kind: Kind, n: int) -> None:
-        there = self._in_stock(kind)
-        made = self.make(kind, self.given(kind) + there, n)
-        if there:
+        self._put(kind, self.make(kind, self.given(kind) + self._in_stock(kind), n))
+
+    def _put(self, kind: Kind, made: Items) -> None:
+        """Put items behind those in stock."""
+        if kind in self._stock:
             pairs = zip(self._stock[kind], made, strict=True)
             made = tuple(np.concatenate(pair, axis=1) for pair in pairs)
         self._stock[kind] = made
