@@ -32,7 +32,7 @@ from collections import Counter
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
 from hedgerow.errors import HedgerowError
 from hedgerow.parties.consortium.config import Member, PartyConfig
@@ -61,7 +61,7 @@ class PivotJob(JobFile, Job):
     columns: dict[Name, tuple[str, ...]]
     align: Literal["ring", "hidden"] = "ring"
     least_records: AtLeastOne = 1
-    plan: PeerOptions
+    plan: SerializeAsAny[PeerOptions]
 
     @field_validator("plan", mode="before")
     @classmethod
