@@ -17,8 +17,9 @@ HALF = 0.5
 
 
 def attacked_targets() -> dict[str, AuditTarget]:
+    """Return those that give something away: of a view that must say nothing there is no share."""
     known = targets(sound=True)
-    return {target.name: target for target in known if target.kind != "mechanism"}
+    return {t.name: t for t in known if t.kind != "mechanism" and t.claimed > 0}
 
 
 TARGETS = attacked_targets()

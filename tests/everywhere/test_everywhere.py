@@ -169,22 +169,23 @@ def without_agreement(
     They tell each other how many stages they have, and the digest of each upload; that a stage is
     kept, of which there is one for a level, one for what is published last, and the model; the
     digest of the ledger; and take leave once more, when they have the model. Peers compare
-    versions in place of uploads, and keep their rows, and all that they open.
+    versions and what they have prepared in place of uploads, and keep rows and all that they open.
     """
     kept = ("kept", 32)
     if isinstance(job, PivotJob):
         stages = 1 + len(of_rows(here)[0])
-        begin = [("stages", 8), ("version of Pivot", 8)]
+        begin = [("stages", 8), ("version of Pivot", 8), ("prepared", 16)]
     else:
         stages = job.levels + is_published(job.protocol)
         begin = [("stages", 8), ("compare uploads", 32 * len(job.uploads))]
     end = [("compare", 32), kept, ("farewell", 0), ("farewell", 0)]
     found = {}
     for pair, messages in sent.items():
-        assert messages[:2] == begin
+        assert messages[: len(begin)] == begin
         assert messages[-4:] == end
-        assert messages[2:-4].count(kept) == stages
-        found[pair] = [one for one in messages[2:-4] if one != kept]
+        rest = messages[len(begin) : -4]
+        assert rest.count(kept) == stages
+        found[pair] = [one for one in rest if one != kept]
     return found, Counter([*begin, *[kept] * stages, *end])
 
 

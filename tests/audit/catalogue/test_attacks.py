@@ -73,6 +73,8 @@ QUICK |= {
     for name, target in TARGETS.items()
     if isinstance(target.run, WholeViews) and target.sound
 }
+# Nothing at all may show, and of what is broken all does in every run.
+QUICK |= {name: Attack(100) for name in TARGETS if name.startswith("pivot/")}
 # Fits have the law of what is drawn side by side (test_curated), so few of them add little.
 SLOW = {
     "dp-tree/fit@1": Attack(600, 0.0, seed=2),

@@ -8,6 +8,7 @@ from hedgerow.audit.catalogue.hidden_numbers import numbers_and_opened_trees
 from hedgerow.audit.catalogue.mechanisms import mechanisms
 from hedgerow.audit.catalogue.median import median_forests
 from hedgerow.audit.catalogue.noise import three_servers
+from hedgerow.audit.catalogue.pivot import peer_views
 from hedgerow.audit.catalogue.topdown import topdown_trees
 
 FACTORIES = (
@@ -20,4 +21,5 @@ FACTORIES = (
     median_forests,
     boosted_models,
     topdown_trees,
+    peer_views,
 )
