@@ -93,7 +93,7 @@ def test_tables_of_sites_are_aligned_by_id() -> None:
     assert all(sorted(site.table.ids) == kept.tolist() for site in model.sites_)
     assert model.n_records_ == 12
     rows = {row["name"]: row for row in model.what_was_learned_["site 1"]}
-    assert rows["which own ids all sites have"]["values"] == 12
+    assert rows["which own ids all have"]["values"] == 12
     assert np.array_equal(model.predict(X.iloc[kept]), Y.iloc[kept])
 
 

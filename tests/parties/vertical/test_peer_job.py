@@ -84,7 +84,7 @@ def test_it_has_no_finite_epsilon() -> None:
     assert {name for name in costs if name.startswith("peer")} == {"peer", "peer 0"}
     assert all(math.isinf(cost.epsilon) for name, cost in costs.items() if "peer" in name)
     opened = dict(make_job().opened())
-    assert opened["which own ids all sites have"] == opened["leaves of level 0"] == "peer"
+    assert opened["which own ids all have"] == opened["leaves of level 0"] == "peer"
     assert opened["sub-intersections of sets in 1 x 1 x 1 groups"] == "peer 0"
 
 

@@ -65,7 +65,7 @@ def test_the_tree_is_that_of_one_process_and_peers_ask_it(
         opened = {row["name"]: row["opened"] for row in shown["opened"]}
         assert opened["leaves of level 0"] == 1
         # Which rows are common the peers learn in a ring alone.
-        assert ("which own ids all sites have" in opened) == (align == "ring")
+        assert ("which own ids all have" in opened) == (align == "ring")
         assert ("leaves" in opened) == (hide == "nothing")
     finally:
         town.stop()
@@ -96,7 +96,7 @@ def test_rows_that_make_no_tree_end_a_run_with_a_number(tmp_path: Path) -> None:
             ("apart", {"population": "nights"}, Code.IDS_DO_NOT_ALIGN, "no id that all"),
             ("few", {"least_records": 15}, Code.IDS_DO_NOT_ALIGN, "Found: 14"),
             ("small", {"domain": small}, Code.CAPACITY_EXCEEDED, "at most 13 rows"),
-            ("warm", {"population": "noons"}, Code.UNKNOWN_CATEGORY, "at that site says which"),
+            ("warm", {"population": "noons"}, Code.UNKNOWN_CATEGORY, "at wren says which"),
         ):
             run = town.post(make_job(name=name, **changes), "wren")
             town.until(lambda run=run: "failed" in town.states(run).values(), f"{name} to fail")

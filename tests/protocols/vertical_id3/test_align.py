@@ -79,7 +79,7 @@ def test_no_id_is_seen_and_marks_say_no_more_than_their_number() -> None:
         assert len(message.marks) == -(-len(IDS[message.owner]) // 8)
         assert sum(byte.bit_count() for byte in message.marks) == len(COMMON)
     learned = {row["name"]: row["values"] for row in sites[1].what_was_learned()}
-    assert learned["which own ids all sites have"] == len(IDS[1])
+    assert learned["which own ids all have"] == len(IDS[1])
 
 
 def lying(sites: list[Site], lie) -> HedgerowError:

@@ -27,16 +27,16 @@ def exchange_all(network: Network, step: str, own: Array) -> dict[int, Array]:
 
 
 def agree_on_stages(network: Network, tags: Sequence[bytes]) -> int:
-    """Return how many stages, from the first, all servers hold with the same tags.
+    """Return how many stages, from the first, all members hold with the same tags.
 
-    Reveals: to the servers, how far each of them has come.
+    Reveals: to the members, how far each of them has come.
     Cost: 2 rounds; 1 where nobody has a stage.
     """
     counts = exchange_all(network, "stages", np.array([len(tags)], dtype=np.uint64))
     numbers = [int(count[0]) for count in counts.values()]
     most, fewest = max(numbers), min(numbers)
     if most > _MOST_STAGES:
-        raise Code.BAD_FRAME.error(found=f"a server with {most} stages")
+        raise Code.BAD_FRAME.error(found=f"a member with {most} stages")
     if most == 0:
         return 0
     own = np.zeros((most, DIGEST_BYTES), dtype=np.uint8)
@@ -48,27 +48,27 @@ def agree_on_stages(network: Network, tags: Sequence[bytes]) -> int:
 
 
 def confirm(network: Network, tag: bytes) -> None:
-    """Return when the other servers have kept the stage of this tag: one round."""
+    """Return when the other members have kept the stage of this tag: one round."""
     own = np.frombuffer(tag, dtype=np.uint8)
-    for server, other in exchange_all(network, "kept", own).items():
+    for member, other in exchange_all(network, "kept", own).items():
         if (other != own).any():
             raise Code.SESSION_MISMATCH.error(
-                expected="the stage that this server has kept",
-                found=f"another one at server {server}",
+                expected="the stage that this member has kept",
+                found=f"another one at member {member}",
             )
 
 
 def compare_texts(network: Network, what: str, text: str, code: Code) -> None:
-    """Refuse, with `code`, to go on where servers have different texts, which are public.
+    """Refuse, with `code`, to go on where members have different texts, which are public.
 
     Cost: 1 round.
     """
     own = np.frombuffer(hashlib.sha256(text.encode()).digest(), dtype=np.uint8)
-    for server, other in exchange_all(network, "compare", own).items():
+    for member, other in exchange_all(network, "compare", own).items():
         if (other != own).any():
             raise code.error(
-                expected=f"the same {what} at all servers",
-                found=f"at server {server} one of hash {other.tobytes().hex()[:12]}, "
+                expected=f"the same {what} at all",
+                found=f"at member {member} one of hash {other.tobytes().hex()[:12]}, "
                 f"here {own.tobytes().hex()[:12]}",
             )
 

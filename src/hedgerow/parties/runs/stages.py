@@ -1,14 +1,14 @@
-"""Stages of a run in the vault: what a server has done of a training, so that it can go on.
+"""Stages of a run in the vault: what a member has done of a training, so that it can go on.
 
 A folder ``state/runs/<run>/stages`` with one encrypted file for every stage; a stage is kept when
 the store of the party has its row. Every stage has a tag, a hash over the session in which it was
-made and over the tag of the stage before: two servers with the same tag hold shares of the same
+made and over the tag of the stage before: two members with the same tag hold shares of the same
 numbers, which those of different attempts are not.
 
-`Stages.save` returns when all three servers have the stage, and that is written down, too, as it is
-for the stages that all have at the beginning of an attempt. So a value that is opened after its
-stage was saved or loaded is never drawn again: the next attempt finds it at all servers, or, where
-a server has lost what it had, or says so, does not begin.
+`Stages.save` returns when all members, three servers or peers, have the stage, and that is written
+down, too, as it is for the stages that all have at the beginning of an attempt. So a value that is
+opened after its stage was saved or loaded is never drawn again: the next attempt finds it at all of
+them, or, where one has lost what it had, or says so, does not begin.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hedgerow.parties.store.vault import About, read_arrays, write_arrays
 
 Arrays = dict[str, NDArray[Any]]
 Confirm = Callable[[bytes], None]
-"""Told the tag of a stage that is on the disk; returns when the other servers have it too."""
+"""Told the tag of a stage that is on the disk; returns when the other members have it too."""
 PREPARED = "prepared"
 """Folder of a run with what was made ahead for it."""
 
@@ -49,7 +49,7 @@ def _alone(tag: bytes) -> None:
 
 
 class Stages:
-    """Checkpoints of one run at one server; `confirmed` of them all servers are known to have."""
+    """Checkpoints of one run at one member; `confirmed` of them all are known to have."""
 
     def __init__(
         self, state: StateFolder, run: str, job: str, server: int, key: bytes | None
@@ -77,20 +77,20 @@ class Stages:
         return self.kept[-1] if self.kept else None
 
     def begin(self, session: bytes, common: int, entries: Callable[[], int]) -> None:
-        """Begin an attempt on the first `common` stages, which have the same tags at all servers.
+        """Begin an attempt on the first `common` stages, which have the same tags at all members.
 
-        All beyond are forgotten. H893 if a stage that all servers had is not there any more at one
+        All beyond are forgotten. H893 if a stage that all members had is not there any more at one
         of them: what it holds may have been opened, and is not drawn again.
         """
         if common < self.confirmed:
             raise Code.WRONG_RUN_STATE.error(
-                expected=f"the {self.confirmed} stages that all servers have confirmed",
-                found=f"{common} that all of them still have: a server has lost some of its state",
-                fix="restore the state folder of that server from a copy, or post a new job",
+                expected=f"the {self.confirmed} stages that all members have confirmed",
+                found=f"{common} that all of them still have: a member has lost some of its state",
+                fix="restore the state folder of that member from a copy, or post a new job",
             )
         self._session, self._entries = session, entries
         gone = self.kept[common:]
-        # A server that has read what is opened now may claim next time that it never had it.
+        # A member that has read what is opened now may claim next time that it never had it.
         if common > self.confirmed or gone:
             with self._store.transaction("begin on common stages") as made:
                 self._confirm_stages(made, common)
@@ -103,11 +103,11 @@ class Stages:
                 self._path(stage.number).unlink()
 
     def confirm_with(self, confirm: Confirm) -> None:
-        """Let `save` wait for the other servers."""
+        """Let `save` wait for the other members."""
         self._confirm = confirm
 
     def load(self, stage: str) -> Arrays | None:
-        """Return the arrays of a stage that all servers have, else None."""
+        """Return the arrays of a stage that all members have, else None."""
         for kept in self.kept:
             if kept.stage == stage:
                 assert self._key is not None
@@ -117,7 +117,7 @@ class Stages:
         return None
 
     def save(self, stage: str, arrays: Arrays) -> None:
-        """Keep the arrays of a stage, durably, and wait until the other servers have it too."""
+        """Keep the arrays of a stage, durably, and wait until the other members have it too."""
         if any(kept.stage == stage for kept in self.kept):
             raise ValueError(f"stage {stage!r} a second time")
         tag = self._next_tag(stage, self._session)
@@ -136,13 +136,13 @@ class Stages:
     def mark(self, opening: str) -> None:
         """Make sure that a value is never drawn again, before any share of it leaves.
 
-        H307 if it is in no stage that all servers are known to have.
+        H307 if it is in no stage that all members are known to have.
         """
         if all(kept.stage != opening for kept in self.kept[: self.confirmed]):
             raise Code.OPENING_NOT_KEPT.error(found=f"{opening!r}, which is in no such stage")
 
     def _confirm_stages(self, made: Transaction, stages: int) -> None:
-        """Write down that all servers have so many stages; that never becomes less."""
+        """Write down that all members have so many stages; that never becomes less."""
         for kept in self.kept[self.confirmed : stages]:
             made.put("stages", self._row(kept, confirmed=True))
             made.tell("confirmed", {"run": self._run, "stage": kept.stage, "tag": kept.tag.hex()})

@@ -7,8 +7,8 @@ counts the instances that a question says it has, before it comes, and refuses o
 Reveals: to all of them who asks, and how many instances. Of a tree in pieces at sites what
 `hedgerow.protocols.vertical_id3.classify` says; it is charged, without a finite epsilon, to the
 ledger of the run before a site comes to the first question. Of a tree among peers, to all of them
-which instances, and to who asks the answers, which the charges of the training cover; and whether
-every peer has the instances.
+which instances, and to who asks the answers, which the charges of the training cover; and which
+peer lacks one of the instances.
 """
 
 from __future__ import annotations

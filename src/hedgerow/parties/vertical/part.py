@@ -141,7 +141,7 @@ def read_rows(own: OwnColumns, table: OwnTable, site: str) -> SiteTable:
         _logger.warning("table", extra={"event": event})
         raise error.code.error(
             expected=f"rows of {site} that fit its own domain, each with an id of its own",
-            found="others; the log of this run at that site says which",
+            found=f"others; the log of this run at {site} says which",
             fix=f"have {site} look into worker.log of this run, and mend its table",
         ) from None
 

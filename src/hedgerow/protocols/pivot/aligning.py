@@ -115,9 +115,9 @@ def _round(
     if not sent.any():
         if done.all():
             return None
-        raise bad_message(f"site {int(np.argmin(done))}", "nothing, before its set had come back")
+        raise bad_message(f"peer {int(np.argmin(done))}", "nothing, before its set had come back")
     if sent.max() > network.most_mail or sent.min() < 0 or sent.diagonal().any():
-        raise bad_message("a site", f"a set of {int(sent.max()):,} bytes")
+        raise bad_message("a peer", f"a set of {int(sent.max()):,} bytes")
     plan = [Route(int(a), int(b), (int(sent[a, b]),), "uint8") for a, b in np.argwhere(sent)]
     outbox = {
         k: np.frombuffer(bodies[route.destination], dtype=np.uint8)
@@ -141,5 +141,5 @@ def _parts(body: bytes) -> Iterator[bytes]:
 def _check_groups(owner: int, purpose: int, sizes: list[int]) -> None:
     if purpose != RECORDS or len(sizes) != 1:
         raise Code.SITE_CONTRADICTS.error(
-            expected="one set of records", found=f"{len(sizes)} groups of site {owner}"
+            expected="one set of records", found=f"{len(sizes)} groups of peer {owner}"
         )

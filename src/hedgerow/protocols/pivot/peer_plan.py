@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from math import isinf
 from typing import Any, ClassVar, Literal, Self
 
 from hedgerow.errors import Code
@@ -16,7 +17,12 @@ from hedgerow.privacy import Ledger, Opening, Release
 from hedgerow.protocols.growers.layout import Layout
 from hedgerow.protocols.growers.units import Units
 from hedgerow.protocols.sharing.join import openings as join_openings
-from hedgerow.protocols.vertical_id3.leakage import exact_releases, ring_openings
+from hedgerow.protocols.vertical_id3.leakage import (
+    PUBLISHED,
+    exact,
+    exact_releases,
+    ring_openings,
+)
 from hedgerow.secure.additive import EVERYONE
 from hedgerow.secure.additive.core import FEWEST, MOST
 from hedgerow.secure.additive.punctured import MOST_BINS
@@ -115,8 +121,10 @@ class PeerPlan(ABC):
         """Return what training opens, once rows are aligned."""
 
     def releases(self) -> Sequence[Release]:
-        """Return what a run charges."""
-        return [*exact_releases(self.ring_openings()), *self.model_releases()]
+        """Return what a run charges; of an exact model also for whom peers may show it to."""
+        model = self.model_releases()
+        shown = [exact("public", PUBLISHED)] if any(isinf(one.epsilon) for one in model) else []
+        return [*exact_releases(self.ring_openings()), *model, *shown]
 
     def openings(self, to: str = EVERYONE) -> list[Opening]:
         """Return what a run opens."""
