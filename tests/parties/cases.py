@@ -230,7 +230,7 @@ def vertical(root: Path, start: Start, **options: Any) -> Training:
     )
 
 
-def pivot(root: Path, start: Start, hide: str, **options: Any) -> Training:
+def pivot(root: Path, start: Start, hide: str, align: str = "ring", **options: Any) -> Training:
     town = PeerTown(root, **options)
     start(town)
     plan = {"max_depth": 1, "hide": hide}
@@ -244,7 +244,7 @@ def pivot(root: Path, start: Start, hide: str, **options: Any) -> Training:
         ("heron", "rook"),
         start,
         by="wren",
-        job=lambda name: pivot_job(name=name, plan=plan),
+        job=lambda name: pivot_job(name=name, plan=plan, align=align),
         made=made,
     )
 
@@ -352,6 +352,9 @@ CASES: dict[str, Callable[..., Case]] = {
     "vertical-id3, secret counts": lambda root, start, **o: vertical(root, start, secret=True, **o),
     "pivot-tree, basic": lambda root, start, **o: pivot(root, start, "nothing", **o),
     "pivot-tree, enhanced": lambda root, start, **o: pivot(root, start, "thresholds", **o),
+    "pivot-tree, hidden join": lambda root, start, **o: pivot(
+        root, start, "nothing", "hidden", **o
+    ),
     "evaluation": evaluation,
     "questions": Asking,
 }

@@ -16,7 +16,9 @@ from hedgerow.parties.runs.jobs import load_job, read_job
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
 from hedgerow.parties.vertical.peer_job import PivotJob
+from hedgerow.protocols.vertical_id3.leakage import PUBLISHED
 from tests.parties.vertical.peer_towns import PEERS, PeerTown, job_dict, make_job
+from tests.parties.vertical.site_towns import make_job as site_job
 from tests.parties.wire.parties_calls import refuses
 from tests.protocols.vertical_id3.ppid3_runs import WEATHER
 
@@ -86,6 +88,13 @@ def test_it_has_no_finite_epsilon() -> None:
     opened = dict(make_job().opened())
     assert opened["which own ids all have"] == opened["leaves of level 0"] == "peer"
     assert opened["sub-intersections of sets in 1 x 1 x 1 groups"] == "peer 0"
+
+
+def test_whoever_is_shown_an_exact_tree_is_charged_for_as_with_sites() -> None:
+    for job in (make_job(), make_job(plan={"hide": "peers"}), site_job()):
+        assert math.isinf(job.costs()["public"].epsilon)
+    charged = [one.reason for one in make_job().make_plan().releases() if one.audience == "public"]
+    assert charged == [PUBLISHED]
 
 
 def test_what_a_peer_lacks_is_refused_before_anything_is_charged(tmp_path: Path) -> None:

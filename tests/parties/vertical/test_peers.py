@@ -1,12 +1,15 @@
 """Pivot between processes: the tree of one process, charged once at a peer, and asked by peers."""
 
 import math
+import os
 from pathlib import Path
 
 import pytest
 
 from hedgerow.errors import Code
 from hedgerow.parties.store.accounts import balances_in
+from hedgerow.parties.store.database import open_store
+from hedgerow.parties.store.meters import read_meter
 from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
 from hedgerow.protocols.pivot.run import ask_peers
 from tests.parties.towns import json_of
@@ -81,6 +84,30 @@ def check_refusals(town: PeerTown) -> None:
     ):
         refused = town.command("rook", "query", "tennis", *more)
         assert code.number in refused.stderr, refused.stderr
+
+
+def test_a_peer_of_another_version_is_refused_with_its_number(tmp_path: Path) -> None:
+    later = tmp_path / "later"
+    later.mkdir()
+    (later / "sitecustomize.py").write_text(
+        "from hedgerow.parties.vertical import peer_part\npeer_part.VERSION += 1\n"
+    )
+    town = PeerTown(tmp_path)
+    try:
+        town.start("heron", "rook")
+        paths = [str(later), *filter(None, [os.environ.get("PYTHONPATH")])]
+        town.start("wren", PYTHONPATH=os.pathsep.join(paths))
+        run = town.post(make_job(), "rook")
+        town.until_state(run, "failed")
+        for name, error in town.errors(run).items():
+            assert Code.WRONG_VERSION.number in error, (name, error)
+        # Nobody has said anything about its rows.
+        for name in PEERS:
+            meter = read_meter(open_store(town.parties[name].state), run)
+            assert meter is not None
+            assert set(meter.steps) <= {"stages", "version of Pivot", "farewell"}
+    finally:
+        town.stop()
 
 
 def test_rows_that_make_no_tree_end_a_run_with_a_number(tmp_path: Path) -> None:
