@@ -154,6 +154,18 @@ class Conformance:
         assert np.array_equal(reveal(x), drawn[0].astype(ring.dtype))
 
     @examples()
+    @given(bit_pairs(), RINGS, st.data())
+    def test_numbers_are_multiplied_by_bits(
+        self, engine: Engine, drawn: Any, ring: Ring, data: Any
+    ) -> None:
+        bits = drawn[0].reshape(-1, drawn[0].shape[-1])
+        a = data.draw(npst.arrays(ring.dtype, (*data.draw(SHAPES), bits.shape[1])))
+        got = engine.mul_bits(share(engine, a, ring), share_bits(engine, bits))
+        weights = ring.encode(np.left_shift(1, np.arange(len(bits))))[:, None]
+        factor = (bits.astype(ring.dtype) * weights).sum(axis=0, dtype=ring.dtype)
+        assert np.array_equal(reveal(got), a * factor)
+
+    @examples()
     @given(elements(), st.data())
     def test_addends_add_up(self, engine: Engine, drawn: Any, data: Any) -> None:
         ring, a = drawn
@@ -368,6 +380,11 @@ def _primitives(engine: Engine) -> list[tuple[str, dict[str, Any], Any]]:
             ("shuffle", seven, partial(engine.shuffle, x, permutation)),
             ("unshuffle", seven, partial(engine.unshuffle, x, permutation)),
             ("b2a", {"shape": (3, 70), "ring": ring}, partial(engine.b2a, bits, ring)),
+            (
+                "mul_bits",
+                {"shape": (2, 70), "ring": ring, "bits": 3},
+                partial(engine.mul_bits, share(engine, np.ones((2, 70), int), ring), bits),
+            ),
         ]
         larger = [to for to in (Z32, Z64) if to.bits > ring.bits]
         found += [

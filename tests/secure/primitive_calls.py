@@ -33,6 +33,7 @@ def calls(engine: Engine) -> list[tuple[str, list[Any]]]:
         ("random_bits", [(2, 2)]),
         ("addends", [x, 64]),
         ("b2a", [b, Z32]),
+        ("mul_bits", [x, b]),
         ("extend", [x, Z64]),
         ("truncate", [x, 0]),
         ("truncate", [x, 3]),

@@ -59,10 +59,13 @@ def cost_equal(engine: Engine, size: int, ring: Ring, bits: int | None = None) -
     return total + engine.cost("b2a", shape=(size,), ring=ring)
 
 
-def cost_summands(engine: Engine, size: int, ring: Ring, bits: int | None = None) -> Cost:
+def cost_summands(
+    engine: Engine, size: int, ring: Ring, bits: int | None = None, drop: int = 0
+) -> Cost:
     """State the cost of `Secret.summands` for `size` elements."""
     width = check_width(ring, bits)
     total = engine.cost("addends", shape=(size,), bits=width)
+    width -= drop
     left = engine.n_addends
     while left > 2:
         triples = left // 3
@@ -71,11 +74,11 @@ def cost_summands(engine: Engine, size: int, ring: Ring, bits: int | None = None
     return total
 
 
-def cost_a2b(engine: Engine, size: int, ring: Ring, bits: int | None = None) -> Cost:
+def cost_a2b(engine: Engine, size: int, ring: Ring, bits: int | None = None, drop: int = 0) -> Cost:
     """State the cost of `Secret.a2b` for `size` elements."""
-    total = cost_summands(engine, size, ring, bits)
+    total = cost_summands(engine, size, ring, bits, drop)
     if engine.n_addends > 1:
-        for step, (lower, upper) in enumerate(sklansky(check_width(ring, bits))):
+        for step, (lower, upper) in enumerate(sklansky(check_width(ring, bits) - drop)):
             total += _cost_and(engine, len(upper) + int(np.sum(lower >= 1 << step)), size)
     return total
 

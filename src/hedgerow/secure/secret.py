@@ -234,24 +234,28 @@ class Secret(Silent):
         data = lift(self.data, self.ndim, len(shape))
         return self.like(np.broadcast_to(data, (*data.shape[: self.engine.share_axes], *shape)))
 
-    def summands(self, bits: int | None = None) -> list[SecretBits]:
+    def summands(self, bits: int | None = None, drop: int = 0) -> list[SecretBits]:
         """Return the bits of one or two numbers that add up to x modulo ``2**bits``.
 
-        Each of shape (bits, size), of the flat array, lowest first; all bits by default.
+        Each of shape (bits, size), of the flat array, lowest first; all bits by default. The lowest
+        `drop` of them are left out of every one of `Engine.n_addends` numbers with sum x: each
+        is rounded down.
 
         Reveals: nothing.
         Cost: `compare.cost_summands`; `Engine.addends`, and one round for every carry-save step.
         """
         width = check_width(self.ring, bits)
-        return circuits.two_summands(self.engine.addends(self, width))
+        return circuits.two_summands([part[drop:] for part in self.engine.addends(self, width)])
 
-    def a2b(self, bits: int | None = None) -> SecretBits:
+    def a2b(self, bits: int | None = None, drop: int = 0) -> SecretBits:
         """Return the lowest bits of the numbers, (bits, size): plane j holds bit j of every one.
+
+        Without the lowest `drop`, what is left may be too small, by less than `Engine.n_addends`.
 
         Reveals: nothing.
         Cost: `compare.cost_a2b`; for two summands `Engine.addends`, then ceil(log2 bits) rounds.
         """
-        return circuits.total(self.summands(bits))
+        return circuits.total(self.summands(bits, drop))
 
     def is_negative(self, bits: int | None = None) -> Secret:
         """Return 1 where the top bit of the lowest `bits` is set, else 0; see `less_than`.
@@ -612,6 +616,11 @@ class Engine(ABC):
     def b2a(self, x: SecretBits, ring: Ring) -> Secret:
         """Turn bits into 0 and 1 of a ring, same shape."""
 
+    def mul_bits(self, x: Secret, planes: SecretBits) -> Secret:
+        """Multiply x (..., n) by numbers whose bits are `planes` (bits, n), lowest first."""
+        weights = np.left_shift(1, np.arange(len(planes)))[:, None]
+        return x * (self.b2a(planes, x.ring) * weights).sum(axis=0)
+
     @abstractmethod
     def extend(self, x: Secret, ring: Ring) -> Secret:
         """Lift 0 <= x < 2**(k-1) into a larger ring."""
@@ -645,9 +654,9 @@ class Engine(ABC):
 
         Shapes are those of the result, for `addends` and `open` of the argument, for bits as in
         `SecretBits.shape`. ``ring`` is that of the result, None where bits are opened or shuffled.
-        Further ``inner`` (the side that is summed over) for `matmul`, ``bits`` for `addends`,
-        ``source`` (the argument's ring) for `extend`, ``shift`` for `truncate`, ``owner`` for
-        inputs and ``to`` for `open`.
+        Further ``inner`` (the side that is summed over) for `matmul`, ``bits`` for `addends` and
+        `mul_bits`, ``source`` (the argument's ring) for `extend`, ``shift`` for `truncate`,
+        ``owner`` for inputs and ``to`` for `open`.
         """
 
     def _cannot_shuffle(self) -> Exception:

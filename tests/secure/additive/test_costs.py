@@ -59,6 +59,9 @@ def test_bit_primitives(engine: AdditiveEngine, size: int) -> None:
     for ring in (Z16, Z32, Z64):
         declared = engine.cost("b2a", shape=flags.shape, ring=ring)
         assert metered(engine, partial(engine.b2a, x, ring)) == declared
+        y = share(engine, np.ones((2, size), int), ring)
+        declared = engine.cost("mul_bits", shape=y.shape, ring=ring, bits=3)
+        assert metered(engine, partial(engine.mul_bits, y, x)) == declared
 
 
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (3, 7, 5), (9, 2, 1), (2, 0, 3), (0, 2, 3)])

@@ -96,8 +96,8 @@ def train_boosting(
     not drawn again. Trees come round by round; leaves hold steps with ``plan.fraction`` bits.
 
     Reveals: nothing. Answers are computed from the releases charged here.
-    Cost: per round a tree's levels, an exponential and an inverse per row (logistic loss), and a
-    product that gives rows the values of their leaves.
+    Cost: per round a tree's levels, `sigmoid` of every row (logistic loss), and a product that
+    gives rows the values of their leaves.
     """
     check_slots(table, plan)
     paid = plan.charge(ledger)

@@ -68,6 +68,8 @@ class BoostingPlan(TreePlan):
 
     branching: ClassVar[Branching] = "binary"  # type: ignore[misc]
     grower: ClassVar[Literal["masks"]] = "masks"  # type: ignore[misc]
+    knots: ClassVar[int] = 4
+    """Fineness of the logistic function; see `sigmoid`."""
 
     @property
     def loss(self) -> Loss:

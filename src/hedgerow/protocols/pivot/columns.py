@@ -17,7 +17,12 @@ from numpy.typing import NDArray
 from hedgerow.protocols.growers.frontier import Choice, OpenFrontier
 from hedgerow.protocols.growers.layout import Layout
 from hedgerow.secure.additive import AdditiveEngine
-from hedgerow.secure.additive.bit_products import Stage, cost_times_bits, times_bits
+from hedgerow.secure.additive.bit_products import (
+    Stage,
+    cost_times_bits,
+    every_peer,
+    times_bits,
+)
 from hedgerow.secure.additive.punctured import PuncturedBins
 from hedgerow.secure.additive.transfers import Transfers
 from hedgerow.secure.cost import NOTHING, Cost
@@ -174,8 +179,7 @@ class PeerColumns(PeerRows):
         tables = left_tables(choice, self.layout, attributes)
         bits = route_bits(self._seeds, tables, attributes)
         n = nodes.size * self.n_rows
-        stages = [{peer: slice(0, n)} for peer in range(self.engine.n_parties)]
-        self._divide(nodes, bits, stages)
+        self._divide(nodes, bits, every_peer(self.engine.n_parties, n))
 
     def cost_descend_among(self, attributes: Sequence[Sequence[int]], k: int) -> Cost:
         """State the cost of `descend_among`."""
@@ -184,7 +188,7 @@ class PeerColumns(PeerRows):
         for those in attributes:
             for j in those:
                 counts[j] = counts.get(j, 0) + 1
-        stages = [{peer: slice(0, n)} for peer in range(m)]
+        stages = every_peer(m, n)
         looked = self._seeds.cost_look_up(counts)
         return looked + (cost_times_bits(m, n, k, self.ring, stages) if n else NOTHING)
 

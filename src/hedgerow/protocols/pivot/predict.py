@@ -17,7 +17,7 @@ from hedgerow.protocols.pivot.columns import left_tables, route_bits, transfers
 from hedgerow.protocols.pivot.growth import PeerTrees, node_splits
 from hedgerow.protocols.pivot.plan import PivotPlan
 from hedgerow.secure.additive import AdditiveEngine
-from hedgerow.secure.additive.bit_products import times_bits
+from hedgerow.secure.additive.bit_products import every_peer, times_bits
 from hedgerow.secure.additive.punctured import PuncturedBins
 from hedgerow.secure.argmax import argmax
 from hedgerow.secure.ring import Z32, Ring
@@ -155,7 +155,7 @@ def _of_hidden(
     rows = np.ascontiguousarray(held.broadcast_to((nodes.size, n, k)).data)
     rows = rows.reshape(-1, nodes.size * n, k)
     bits = unpack(marked.data, n).astype(np.uint8).reshape(len(rows), -1)
-    stages = [{peer: slice(0, rows.shape[1])} for peer in range(core.n)]
+    stages = every_peer(core.n, rows.shape[1])
     chosen = times_bits(transfers(engine), bits, rows, held.ring, stages)
     return held.like(chosen.reshape(-1, nodes.size, n, k)).sum(axis=0).transpose()
 

@@ -75,6 +75,27 @@ def times_bits(
     return out
 
 
+def every_peer(m: int, n: int) -> list[Stage]:
+    """Return the stages of bits that all peers have shares of."""
+    return [{peer: slice(0, n)} for peer in range(m)]
+
+
+def times_planes(provider: Transfers, x: Array, planes: Array, ring: Ring) -> Array:
+    """Multiply x (peers here, c, n) by numbers of which bits (peers here, b, n) are shared.
+
+    Bits are uint8, lowest first. One transfer for a bit, with c elements.
+
+    Reveals: nothing. Cost: `cost_times_bits` of b n rows of c numbers.
+    """
+    here, c, n = x.shape
+    b = planes.shape[1]
+    powers = ring.dtype.type(1) << np.arange(b, dtype=ring.dtype)
+    rows = np.swapaxes(x, 1, 2)[:, None] * powers[:, None, None]
+    bits, stages = planes.reshape(here, b * n), every_peer(provider.core.n, b * n)
+    found = times_bits(provider, bits, rows.reshape(here, b * n, c), ring, stages)
+    return np.swapaxes(found.reshape(here, b, n, c).sum(axis=1, dtype=ring.dtype), 1, 2)
+
+
 def cost_times_bits(m: int, n: int, k: int, ring: Ring, stages: Sequence[Stage]) -> Cost:
     """State the cost of `times_bits` among m peers."""
     total = NOTHING

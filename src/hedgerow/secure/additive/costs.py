@@ -7,9 +7,11 @@ from functools import partial
 from math import prod
 from typing import Any
 
+from hedgerow.secure.additive.bit_products import cost_times_bits, every_peer
 from hedgerow.secure.additive.convert import has_carry, small_ring, sum_bits, top_bits
 from hedgerow.secure.additive.core import EVERYONE
 from hedgerow.secure.additive.preprocessing import AND, Kind, Provider
+from hedgerow.secure.additive.transfers import Transfers
 from hedgerow.secure.compare import cost_a2b
 from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.ring import Z16, Ring
@@ -32,6 +34,7 @@ def of_primitives(engine: Engine, provider: Provider) -> dict[str, Callable[...,
         "and_": partial(_and, provider),
         "addends": _nothing,
         "b2a": partial(_b2a, provider),
+        "mul_bits": partial(_mul_bits, provider),
         "extend": shift,
         "truncate": shift,
         "shuffle": partial(_shuffle, provider),
@@ -79,6 +82,16 @@ def _matmul(provider: Provider, shape: Shape, ring: Ring, inner: int) -> Cost:
 def _b2a(provider: Provider, shape: Shape, ring: Ring) -> Cost:
     size = prod(shape)
     return _used(provider, Kind("dabits", ring), size, words(size) * _WORD_BYTES)
+
+
+def _mul_bits(provider: Provider, shape: Shape, ring: Ring, bits: int) -> Cost:
+    n = shape[-1]
+    if not isinstance(provider, Transfers):
+        return _b2a(provider, (bits, n), ring) + _mul(provider, shape, ring)
+    if not prod(shape) * bits:
+        return NOTHING
+    m = provider.core.n
+    return cost_times_bits(m, bits * n, prod(shape[:-1]), ring, every_peer(m, bits * n))
 
 
 def _open(provider: Provider, shape: Shape, to: str, ring: Ring | None = None) -> Cost:

@@ -6,11 +6,19 @@ from collections.abc import Callable, Iterable, Iterator
 from math import prod
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.net.network import Network
 from hedgerow.privacy import Leakage
-from hedgerow.secure.additive import arithmetic, convert, costs, sharing, shuffle
+from hedgerow.secure.additive import (
+    arithmetic,
+    bit_products,
+    convert,
+    costs,
+    sharing,
+    shuffle,
+)
 from hedgerow.secure.additive.core import EVERYONE, PeerCore
 from hedgerow.secure.additive.preprocessing import Provider
 from hedgerow.secure.additive.transfers import Transfers
@@ -18,7 +26,7 @@ from hedgerow.secure.cost import Cost
 from hedgerow.secure.orders import JointPermutation
 from hedgerow.secure.party_engine import PartyEngine, check_matrices, flat, level
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Secret, SecretBits
+from hedgerow.secure.secret import Secret, SecretBits, unpack
 
 Array = NDArray[Any]
 
@@ -85,6 +93,20 @@ class AdditiveEngine(PartyEngine[PeerCore]):
     def b2a(self, x: SecretBits, ring: Ring) -> Secret:
         """Turn bits into 0 and 1 of a ring; see `convert.b2a`."""
         return Secret(self, ring, convert.b2a(self.provider, x.data, x.n, ring))
+
+    def mul_bits(self, x: Secret, planes: SecretBits) -> Secret:
+        """Multiply by numbers of which bits are shared; see `bit_products.times_planes`.
+
+        Triples are what a provider has that makes no transfers.
+        """
+        if not isinstance(self.provider, Transfers):
+            return super().mul_bits(x, planes)
+        if not x.size or not len(planes):
+            return x * 0
+        flat_x = x.data.reshape(len(x.data), -1, planes.n)
+        bits = unpack(planes.data, planes.n).astype(np.uint8)
+        found = bit_products.times_planes(self.provider, flat_x, bits, x.ring)
+        return x.like(found.reshape(x.data.shape))
 
     @property
     def _costs(self) -> dict[str, Callable[..., Cost]]:

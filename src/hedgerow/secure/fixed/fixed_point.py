@@ -15,7 +15,7 @@ import numpy as np
 from hedgerow.errors import Code
 from hedgerow.secure.circuits import sklansky
 from hedgerow.secure.cost import NOTHING, Cost
-from hedgerow.secure.ring import Z64
+from hedgerow.secure.ring import Z64, Ring
 from hedgerow.secure.secret import Engine, Secret, SecretBits, concatenate
 
 FRACTION = 30
@@ -57,11 +57,11 @@ def rescale(x: Secret, shift: int) -> Secret:
     return x.engine.truncate(x, shift) + 1
 
 
-def cost_rescale(engine: Engine, shape: tuple[int, ...], shift: int) -> Cost:
+def cost_rescale(engine: Engine, shape: tuple[int, ...], shift: int, ring: Ring = Z64) -> Cost:
     """State the cost of `rescale`."""
     if shift <= 0:
         return NOTHING
-    return engine.cost("truncate", shape=shape, ring=Z64, shift=shift)
+    return engine.cost("truncate", shape=shape, ring=ring, shift=shift)
 
 
 def cost_product(engine: Engine, shape: tuple[int, ...]) -> Cost:

@@ -68,6 +68,9 @@ COSTS: dict[str, Callable[..., Cost]] = {
     "and_": lambda shape: Cost.equal(1, _packed(shape), SERVERS),
     "addends": _addends,
     "b2a": _numbers(2),
+    "mul_bits": lambda shape, ring, bits: (
+        _numbers(2)((bits, shape[-1]), ring) + _numbers(1)(shape, ring)
+    ),
     "extend": _shifted,
     "truncate": _shifted,
     "shuffle": _shuffle,
