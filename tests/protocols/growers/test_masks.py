@@ -218,7 +218,7 @@ def test_every_record_is_in_the_leaf_that_the_last_choices_send_it_to(
     plain = Plain(layout, slots.bins[None], columns[None], np.zeros((1, N), dtype=np.int64))
     follow(masks, plain, levels, secret=True)
     chosen = random_choice(layout, np.random.default_rng(8), 1, plain.nodes)
-    found = look(masks.leaves(given(masks, chosen, True)))
+    found = look(masks.leaves(given(masks, chosen, True)).masks)
     plain.descend(chosen)
     inside = plain.node == np.arange(plain.nodes)[:, None]
     np.testing.assert_array_equal(found[0], inside & slots.present)

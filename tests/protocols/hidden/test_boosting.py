@@ -180,5 +180,5 @@ def test_trees_of_a_round_have_columns_of_their_own_and_rows_find_their_leaves(n
         choice = engine.public(as_one_hot(chosen, len(layout.candidates)), Z32)
         if level == 0:
             masks.descend(choice)
-    rows = Z32.signed(reveal(masks.leaves(choice)))
+    rows = Z32.signed(reveal(masks.leaves(choice).masks))
     assert np.array_equal(rows, (node[:, None, :] == np.arange(4)[:, None]) & (present == 1))

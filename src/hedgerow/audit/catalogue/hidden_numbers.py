@@ -141,7 +141,7 @@ def boosters(table: SecretTable, plan: BoostingPlan, ledger: Ledger, runs: int) 
         sums = lift_sums(grown.leaves, plan.capacity << plan.unit_bits)
         weights = sums[..., 0]
         if weight is not None:
-            weights = lift_sums((inside @ weight[:, :, None])[:, :, 0], 0)
+            weights = lift_sums(inside.sums(weight), 0)
         noisy = NoisyQuotient(
             plan.quotient,
             plan.sum_epsilon,
@@ -153,7 +153,7 @@ def boosters(table: SecretTable, plan: BoostingPlan, ledger: Ledger, runs: int) 
         values = noisy(sums[..., 1].reshape(-1), weights.reshape(-1)).reshape(runs, -1)
         value = values.engine.reduce(rescale(values * plan.rate, shift), plan.ring)
         if turn + 1 < plan.n_rounds:
-            scores = scores + (value[:, None, :] @ inside)[:, 0]
+            scores = scores + inside.spread(value)
         choices.append(grown.choices)
         steps.append(value)
     levels = [concatenate([found[level] for found in choices]) for level in range(plan.depth)]

@@ -5,6 +5,7 @@ All choosers work on all nodes of a level and all trees at once and return one-h
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -146,18 +147,60 @@ class RandomSplits:
         return as_one_hot(keys.argmax(axis=-1), shape[-1])
 
 
+@dataclass
+class OpenedSplits:
+    """Splits that everybody sees: the choices of another chooser, opened level by level.
+
+    `name` has the name of the opening of each level. `opened` are the candidates of all levels so
+    far, (trees, nodes) each.
+    """
+
+    choose: SplitChooser
+    name: Callable[[int], str]
+    opened: list[NDArray[np.int64]] = field(default_factory=list)
+
+    def __call__(self, level: int, scores: Secret, bound: int, valid: Valid) -> Secret:
+        """Choose. See `SplitChooser`."""
+        return self.choose(level, scores, bound, valid)
+
+    def open(self, level: int, choice: Secret) -> NDArray[np.uint8]:
+        """Open one-hot choices (trees, nodes, C) to all parties; H704 for what is no choice.
+
+        Reveals: the candidate of each node, to everyone.
+        """
+        engine, each = choice.engine, choice.shape[-1]
+        wide = engine.extend(choice, fitting_ring(choice.ring, each))
+        found = engine.open((wide * np.arange(each)).sum(-1), self.name(level), engine.everyone)
+        # All parties hold shares, and everybody is told.
+        assert found is not None
+        index = found.astype(np.int64)
+        check_shares(self.name(level), index < each)
+        self.opened.append(index)
+        return as_one_hot(index, each)
+
+
+def check_shares(name: str, possible: NDArray[np.bool_]) -> None:
+    """Refuse opened numbers that nothing can be, H704: shares kept of different attempts."""
+    if not possible.all():
+        raise Code.SHARES_DIFFER.error(
+            expected=f"shares of one attempt at {name!r} from all peers",
+            found=f"{int(np.sum(~possible))} of {possible.size} numbers that mean nothing",
+        )
+
+
 @dataclass(frozen=True)
 class Restricted:
     """Random forests: every node chooses from a few attributes, drawn by public coins.
 
     `max_features` attributes are drawn for each node, of those that have a candidate. The seed is
-    the same at all servers; what was drawn is known to everybody.
+    the same at all parties, with coins below `address`; what was drawn is known to everybody.
     """
 
     choose: SplitChooser
     feature: NDArray[Any]
     max_features: int
     public_seed: int
+    address: str = HIDDEN
 
     def __call__(self, level: int, scores: Secret, bound: int, valid: Valid) -> Secret:
         """Choose. See `SplitChooser`."""
@@ -170,7 +213,7 @@ class Restricted:
     def draw(self, level: int, nodes: tuple[int, ...]) -> NDArray[np.bool_]:
         """Draw the candidates of each node, (trees, nodes, C)."""
         owners, place = np.unique(self.feature, return_inverse=True)
-        address, shape = f"{HIDDEN}/attributes/{level}", (*nodes, owners.size)
+        address, shape = f"{self.address}/attributes/{level}", (*nodes, owners.size)
         rank = public_words(self.public_seed, address, shape).argsort(axis=-1).argsort(axis=-1)
         return np.asarray((rank < self.max_features)[..., place])
 

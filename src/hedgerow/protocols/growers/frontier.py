@@ -52,12 +52,30 @@ class Frontier(ABC):
         """
 
 
+class LeafRows(ABC):
+    """Rows of binary trees in their leaves."""
+
+    @abstractmethod
+    def sums(self, weight: Secret) -> Secret:
+        """Return what the weights (trees, n) of the rows of each leaf add up to, (trees, leaves).
+
+        Weights are those that the trees began with, if they had any.
+        """
+
+    @abstractmethod
+    def spread(self, values: Secret | NDArray[np.int64]) -> Secret:
+        """Return for every row the value (trees, leaves) of its leaf, (trees, n).
+
+        Values are secret, or public where they were opened.
+        """
+
+
 class LeafFrontier(Frontier):
     """Rows of binary trees that can be told to which leaf each of them came."""
 
     @abstractmethod
-    def leaves(self, choice: Choice) -> Secret:
-        """Return which rows are in which leaf, after the choices of the last level."""
+    def leaves(self, choice: Choice) -> LeafRows:
+        """Return the rows in their leaves, after the choices of the last level."""
 
 
 class OpenFrontier(Frontier):

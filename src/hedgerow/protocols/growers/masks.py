@@ -8,11 +8,13 @@ Work and memory grow with the number of nodes; deep trees are for `growers.group
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
-from hedgerow.protocols.growers.frontier import Choice, LeafFrontier, OpenFrontier
+from hedgerow.protocols.growers.frontier import Choice, LeafFrontier, LeafRows, OpenFrontier
 from hedgerow.protocols.growers.layout import Layout, as_one_hot
 from hedgerow.protocols.sharing.table import SecretTable
 from hedgerow.secure.secret import Engine, Secret, stack
@@ -114,12 +116,12 @@ class Masks(LeafFrontier):
         grown = self._masks.reshape(t, nodes, 1, k, n) * v.reshape(t, 1, -1, 1, n)
         self._masks = grown.reshape(t, -1, k, n)
 
-    def leaves(self, choice: Choice) -> Secret:
-        """Return which rows are in which leaf. See `LeafFrontier.leaves`."""
+    def leaves(self, choice: Choice) -> MaskedLeaves:
+        """Return the rows in their leaves. See `LeafFrontier.leaves`."""
         member = self.member
         left = member * self._left(choice)[:, :, 0]
         t, nodes, n = left.shape
-        return stack([left, member - left], axis=2).reshape(t, 2 * nodes, n)
+        return MaskedLeaves(stack([left, member - left], axis=2).reshape(t, 2 * nodes, n))
 
     def _left(self, choice: Choice) -> Secret:
         """Return which rows the split of each node sends left, shape (trees, nodes, 1, n)."""
@@ -144,6 +146,22 @@ class Masks(LeafFrontier):
         found = _product(self._masks.reshape(t, nodes * k, n), table.reshape(t, n, w * columns))
         hist = found.reshape(t, nodes, k, w, columns).transpose(0, 1, 3, 2, 4)
         return hist.reshape(t, nodes * w, k, columns)
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedLeaves(LeafRows):
+    """Rows in their leaves as masks (trees, leaves, n)."""
+
+    masks: Secret
+
+    def sums(self, weight: Secret) -> Secret:
+        """Return the weight of each leaf: one product. See `LeafRows.sums`."""
+        return (self.masks @ weight[:, :, None])[:, :, 0]
+
+    def spread(self, values: Secret | NDArray[np.int64]) -> Secret:
+        """Return the value of each row's leaf: one product. See `LeafRows.spread`."""
+        found: Secret = values[:, None, :] @ self.masks  # type: ignore[assignment]
+        return found[:, 0]
 
 
 class OpenMasks(Masks, OpenFrontier):

@@ -11,7 +11,8 @@ tree are releases of their own, and all trees add up.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,12 +25,14 @@ from hedgerow.protocols.growers.choices import (
     HIDDEN,
     BestSplits,
     Noisy,
+    OpenedSplits,
     RandomSplits,
     SplitChooser,
     Valid,
 )
-from hedgerow.protocols.growers.frontier import LeafFrontier
+from hedgerow.protocols.growers.frontier import Choice, LeafFrontier, LeafRows
 from hedgerow.protocols.growers.gradients import Labels, gradients, labels_of, prior
+from hedgerow.protocols.growers.layout import as_one_hot
 from hedgerow.protocols.growers.masks import Masks
 from hedgerow.protocols.growers.means import (
     NoisyQuotient,
@@ -65,12 +68,8 @@ _NAMES = {
 }
 
 
-def masks_of(table: SecretTable) -> LeafFrontier:
-    """Keep the rows of a table as masks."""
-    return Masks(table, member=MEMBER)
-
-
-RowsOf = Callable[[SecretTable], LeafFrontier]
+RowsOf = Callable[[Secret, Secret, Secret | None], LeafFrontier]
+"""From presence (n,), gradients and second derivatives (trees, n) to the rows at the roots."""
 
 
 def train_boosting(
@@ -79,21 +78,15 @@ def train_boosting(
     ledger: Ledger,
     progress: Progress = no_progress,
     keep: Checkpoints = NOTHING_KEPT,
-    rows_of: RowsOf = masks_of,
 ) -> SecretForest:
     """Train hidden boosted trees (algorithms 2 and 5).
 
     1. `ServerPlan.charge`. What has no noise is infinite: every answer will depend on it.
-    2. Scores of all rows begin at the prior (step 1): mean or log-odds without noise, else 0.
-    3. For every round: gradients (step 3); a regression tree of them (step 4); leaf values, the
-       mean or one Newton step (step 5), times the learning rate; rows add the value of their leaf
-       to their scores (step 6).
-    4. The prior is added to the leaves of the first round.
+    2. `boost`.
 
     The table has ``plan.n_slots`` slots; its columns are classes, or presence and target in
-    ``plan.units``. `rows_of` takes a table of presence and gradients of each tree, (trees, n, 2),
-    and returns its rows at the roots. A round that `keep` has, with the scores of rows after it, is
-    not drawn again. Trees come round by round; leaves hold steps with ``plan.fraction`` bits.
+    ``plan.units``. Trees come round by round; leaves hold steps with ``plan.fraction`` bits, of the
+    first round with the prior.
 
     Reveals: nothing. Answers are computed from the releases charged here.
     Cost: per round a tree's levels, `sigmoid` of every row (logistic loss), and a product that
@@ -101,28 +94,52 @@ def train_boosting(
     """
     check_slots(table, plan)
     paid = plan.charge(ledger)
-    labels = labels_of(table, plan)
+
+    def rows_of(present: Secret, gradient: Secret, weight: Secret | None) -> Masks:
+        del weight
+        columns = stack([present.broadcast_to(gradient.shape), gradient], axis=2)
+        return Masks(SecretTable(table.layout, table.onehot, columns), member=MEMBER)
+
+    labels, of = labels_of(table, plan), partial(RoundReleases, plan, paid)
+    rounds = boost(labels, plan, of, rows_of, progress, keep)
+    levels = [concatenate([done.choices[at] for done in rounds]) for at in range(plan.depth)]
+    return forest(table.layout, levels, concatenate([done.values for done in rounds])[:, :, None])
+
+
+def boost(
+    labels: Labels,
+    plan: BoostingPlan,
+    releases_of: Callable[[int], RoundReleases],
+    rows_of: RowsOf,
+    progress: Progress = no_progress,
+    keep: Checkpoints = NOTHING_KEPT,
+) -> list[Round]:
+    """Boost trees of rows, however and by whomever they are kept.
+
+    1. Scores of all rows begin at the prior (step 1): mean or log-odds without noise, else 0.
+    2. For every round: gradients (step 3); a regression tree of them (step 4); leaf values, the
+       mean or one Newton step (step 5), times the learning rate; rows add the value of their leaf
+       to their scores (step 6).
+    3. The prior is in the leaves of the first round.
+
+    A round that `keep` has, with the scores of rows after it, is not drawn again.
+
+    Reveals: what `RoundReleases` opens.
+    """
     scores: Secret | None = None
     rounds: list[Round] = []
     for turn in range(plan.n_rounds):
         known = keep.load(f"round {turn}")
         if known is not None:
-            done = _loaded(table.engine, known, plan)
+            done = _loaded(labels.target.engine, known, plan)
             progress((turn + 1) * plan.depth)
         else:
-            start = None if turn else prior(labels, plan)
-            before = scores if start is None else start.broadcast_to((plan.n_scores, table.n_rows))
-            assert before is not None
             told = _from(progress, turn * plan.depth)
-            releases = RoundReleases(plan, paid, turn)
-            done = _round(table, labels, before, releases, told, rows_of)
-            if start is not None:
-                done = replace(done, values=done.values + start)
+            done = _round(labels, scores, releases_of(turn), told, keep, rows_of)
             keep.save(f"round {turn}", _saved(done))
         scores = done.scores
         rounds.append(replace(done, scores=None))
-    levels = [concatenate([done.choices[at] for done in rounds]) for at in range(plan.depth)]
-    return forest(table.layout, levels, concatenate([done.values for done in rounds])[:, :, None])
+    return rounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,35 +148,48 @@ class Round:
 
     `choices`: (trees, nodes, C) for each level. `values`: (trees, leaves), what leaves add to
     scores; with the prior in the first round. `scores`: (scores, n) of all rows after it; None
-    after the last.
+    after the last. `shown` is what of it was opened: the candidates (trees, inner nodes), level by
+    level, and values.
     """
 
     choices: list[Secret]
     values: Secret
     scores: Secret | None
+    shown: Stage = field(default_factory=dict)
 
 
 def _round(
-    table: SecretTable,
     labels: Labels,
-    scores: Secret,
+    before: Secret | None,
     releases: RoundReleases,
     progress: Progress,
+    keep: Checkpoints,
     rows_of: RowsOf,
 ) -> Round:
-    """Take the steps 3 to 6 of one round."""
-    plan, turn = releases.plan, releases.turn
+    """Take the steps 3 to 6 of one round; `before` are the scores of rows, if there was one."""
+    plan = releases.plan
+    start = prior(labels, plan) if before is None else None
+    scores = before if start is None else start.broadcast_to(labels.target.shape)
+    assert scores is not None
     gradient, weight = gradients(labels, scores, plan)
-    present = labels.present.broadcast_to(gradient.shape)
-    columns = stack([present, gradient], axis=2)
-    frontier = rows_of(SecretTable(table.layout, table.onehot, columns))
-    grown = grow(frontier, plan.depth, _score(plan), releases.splits(), progress)
-    rows = frontier.leaves(grown.choices[-1])
+    frontier, choose = rows_of(labels.present, gradient, weight), releases.splits()
+    if isinstance(choose, OpenedSplits):
+        grown = grow(frontier, plan.depth, _score(plan), choose, progress, keep, choose.name)
+        last: Choice = as_one_hot(choose.opened[-1], len(plan.layout.candidates))
+    else:
+        grown = grow(frontier, plan.depth, _score(plan), choose, progress)
+        last = grown.choices[-1]
+    rows = frontier.leaves(last)
     value = _values(grown, rows, weight, releases)
+    if start is not None:
+        value = value + start
+    shown = releases.shown(choose, value, keep)
     after = None
-    if turn + 1 < plan.n_rounds:
-        after = scores + (value[:, None, :] @ rows)[:, 0]
-    return Round(grown.choices, value, after)
+    if releases.turn + 1 < plan.n_rounds:
+        # Every row is in a leaf, of which the first round's have the prior in them.
+        step = rows.spread(shown.get("values", value))
+        after = step if before is None else before + step
+    return Round(grown.choices, value, after, shown)
 
 
 def _saved(done: Round) -> Stage:
@@ -167,13 +197,19 @@ def _saved(done: Round) -> Stage:
     kept["values"] = done.values
     if done.scores is not None:
         kept["scores"] = done.scores
-    return {name: x.data for name, x in kept.items()}
+    shown = {f"shown {name}": opened for name, opened in done.shown.items()}
+    return {name: x.data for name, x in kept.items()} | shown
 
 
 def _loaded(engine: Engine, stage: Stage, plan: BoostingPlan) -> Round:
     choices = [restored(engine, stage[f"choices {level}"]) for level in range(plan.depth)]
     scores = restored(engine, stage["scores"]) if "scores" in stage else None
-    return Round(choices, restored(engine, stage["values"]), scores)
+    shown = {
+        name.removeprefix("shown "): opened
+        for name, opened in stage.items()
+        if name.startswith("shown ")
+    }
+    return Round(choices, restored(engine, stage["values"]), scores, shown)
 
 
 def _from(progress: Progress, before: int) -> Progress:
@@ -202,6 +238,11 @@ class RoundReleases:
             found.append(choose(level, scores[tree : tree + 1], bound, valid))
         return concatenate(found)
 
+    def shown(self, choose: SplitChooser, values: Secret, keep: Checkpoints) -> Stage:
+        """Return what is opened of a round: `Round.shown`, here nothing."""
+        del choose, values, keep
+        return {}
+
     def quotient(self, tree: int) -> NoisyQuotient:
         """Return the noisy values of the leaves of a tree."""
         return self.plan.noisy_quotient(self.paid, self._scope(tree))
@@ -216,7 +257,7 @@ def _score(plan: BoostingPlan) -> Scores:
 
 
 def _values(
-    grown: GrownTrees, rows: Secret, weight: Secret | None, releases: RoundReleases
+    grown: GrownTrees, rows: LeafRows, weight: Secret | None, releases: RoundReleases
 ) -> Secret:
     """Return what the leaves of a round add to scores, shape (trees, leaves), over Z_2^32."""
     plan = releases.plan
@@ -224,8 +265,7 @@ def _values(
     counts, tops = sums[..., 0], sums[..., 1]
     weights = counts
     if weight is not None:
-        found = (rows @ weight[:, :, None])[:, :, 0]
-        weights = lift_sums(found, 0)
+        weights = lift_sums(rows.sums(weight), 0)
     if plan.noise == "none":
         values = exact_values(counts, tops, weights, plan.quotient, plan.depth)
     else:

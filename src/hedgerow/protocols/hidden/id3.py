@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.protocols.checkpoint import Checkpoints, NoCheckpoints, Stage, restored
-from hedgerow.protocols.growers.choices import RandomSplits, SplitChooser, Valid
+from hedgerow.protocols.growers.choices import OpenedSplits, RandomSplits, SplitChooser, Valid
 from hedgerow.protocols.growers.frontier import Choice, Frontier
 from hedgerow.protocols.growers.layout import Layout
 from hedgerow.protocols.growers.scores import Scores
@@ -57,6 +57,7 @@ def grow(
     choose: SplitChooser,
     progress: Progress = no_progress,
     keep: Checkpoints = NOTHING_KEPT,
+    stage_name: Callable[[int], str] = "level {}".format,
 ) -> GrownTrees:
     """Grow complete trees of a public depth (algorithm 1) from a frontier at the roots.
 
@@ -69,9 +70,10 @@ def grow(
     3. Rows go down (steps 17 to 21). After the last choice they stay: the sums in the leaves are
        those of the chosen attribute's bins, which are known already.
 
-    Levels that `keep` has are not chosen again: their rows go down as they did.
+    Levels that `keep` has, by `stage_name`, are not chosen again: their rows go down as they did.
+    What `OpenedSplits` open is kept before.
 
-    Reveals: nothing, whatever chooser is used; what a chooser opens, it declares.
+    Reveals: nothing but what `OpenedSplits` open; what a chooser opens, it declares.
     Cost: per level one histogram, the scores, the choice and one descent; rounds depend neither on
     rows nor on nodes.
     """
@@ -80,7 +82,7 @@ def grow(
     levels: list[Level] = []
     valid: Valid = None
     for level in range(depth):
-        stage = f"level {level}"
+        stage = stage_name(level)
         known = None if isinstance(choose, RandomSplits) else keep.load(stage)
         if known is not None:
             done, valid = _loaded(frontier.engine, known)
@@ -88,6 +90,8 @@ def grow(
             done, valid = _level(frontier, level, score, choose, valid, last=level + 1 == depth)
             if not isinstance(choose, RandomSplits):
                 keep.save(stage, _saved(done, valid))
+        if isinstance(choose, OpenedSplits):
+            done = done._replace(taken=choose.open(level, done.choice))
         levels.append(done)
         if level + 1 < depth:
             frontier.descend(done.taken, last=level + 2 == depth)

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import Code
 from hedgerow.protocols.checkpoint import Checkpoints, Stage, restored
-from hedgerow.protocols.growers.choices import fitting_ring, widen
+from hedgerow.protocols.growers.choices import check_shares, fitting_ring, widen
 from hedgerow.protocols.growers.frontier import Choice
 from hedgerow.protocols.growers.layout import as_one_hot
 from hedgerow.protocols.growers.means import lift_sums
@@ -128,7 +127,7 @@ def grow_trees(
             )
             records = _counts(totals, plan) if records is None else records
         bits = _opened(leaf, leaf_name(level), plan, level)
-        _check_opened(leaf_name(level), bits < 2)
+        check_shares(leaf_name(level), bits < 2)
         is_leaf = bits != 0
         levels.append(is_leaf)
         split = np.flatnonzero(~is_leaf)
@@ -306,17 +305,8 @@ def _opened_choice(
     else:
         index = restored(choice.engine, known["index"])
     found = _opened(index, split_name(level), plan, level)
-    _check_opened(split_name(level), np.isin(found, plan.shown))
+    check_shares(split_name(level), np.isin(found, plan.shown))
     return found
-
-
-def _check_opened(name: str, possible: NDArray[np.bool_]) -> None:
-    """Refuse what no tree has, H704: shares that peers kept of different attempts."""
-    if not possible.all():
-        raise Code.SHARES_DIFFER.error(
-            expected=f"shares of one attempt at {name!r} from all peers",
-            found=f"{int(np.sum(~possible))} of {possible.size} numbers that mean nothing",
-        )
 
 
 def _go_down(
