@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from bench.consortium.wan import DELAY
-from bench.pivot import Case, far_rows, rows_of, run_far
+from bench.pivot import Case, activations, far_rows, rows_of, run_far
 from hedgerow.net.network import Network, Route
 
 
@@ -23,6 +23,14 @@ def test_a_tiny_case_that_was_prepared() -> None:
     assert prepared["offline_mb"] < 0.5 * plain["offline_mb"]
     assert prepared["online_mb"] == plain["online_mb"]
     assert prepared["ahead_s"] > plain["ahead_s"]
+
+
+def test_a_tiny_case_of_boosting() -> None:
+    case = Case(n=40, m=2, each=2, classes=2, depth=1, asked=3, rounds=2)
+    (found,) = rows_of("tiny", case)
+    assert found["nodes"] == 6
+    (probabilities,) = activations(70, 2, 3)
+    assert probabilities["offline_mb"] > probabilities["online_mb"] > 0
 
 
 def there_and_back(network: Network) -> float:

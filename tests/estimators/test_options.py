@@ -22,6 +22,8 @@ OF_PEERS = {"n_peers", "groups", "target_at", "engine"}
 """How one process deals a table out, which jobs say by names and domains of their own."""
 OTHERS: dict[Any, set[str]] = {
     hedgerow.VerticalID3Classifier: OF_SITES,
+    hedgerow.PivotBoostingClassifier: OF_PEERS,
+    hedgerow.PivotBoostingRegressor: OF_PEERS,
     hedgerow.PivotForestClassifier: OF_PEERS,
     hedgerow.PivotForestRegressor: OF_PEERS,
     hedgerow.PivotTreeClassifier: OF_PEERS,

@@ -166,6 +166,7 @@ CASES = {
     "pivot-tree, basic": pivot_case("nothing"),
     "pivot-tree, enhanced": pivot_case("thresholds"),
     "pivot-tree, hidden rows": pivot_case("thresholds", "hidden"),
+    "pivot-boosting, hidden": pivot_case("everything", kind="boosting", n_estimators=2),
     "pivot-forest, basic": pivot_case("nothing", kind="forest", n_estimators=2),
     "pivot-forest, hidden rows": pivot_case("peers", "hidden", kind="forest", n_estimators=2),
 }

@@ -29,7 +29,11 @@ from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.median.forest import grow_median_forest
 from hedgerow.protocols.median.options import MedianOptions
 from hedgerow.protocols.median.plan import MedianPlan
-from hedgerow.protocols.pivot.options import PivotForestOptions, PivotOptions
+from hedgerow.protocols.pivot.options import (
+    PivotBoostingOptions,
+    PivotForestOptions,
+    PivotOptions,
+)
 from hedgerow.protocols.pivot.peer_plan import PeerPlan
 from hedgerow.protocols.pivot.programs import PeerTable
 from hedgerow.protocols.pivot.run import run_pivot
@@ -429,6 +433,11 @@ def peer_cases() -> list[Case]:
             many = PivotForestOptions(n_estimators=2, max_depth=2, hide=hide)  # type: ignore[arg-type]
             plan = many.plan(domain, owners=(0, 0, 1), n_peers=2, target_at=1)
             found.append(Case(f"peers, forest, {kind}, hide {hide}", plan, by_peers, at_most=True))
+    for hide in ("nothing", "everything"):
+        for domain, kind in ((DOMAIN, "classes"), (NUMERIC, "numbers")):
+            boosted = PivotBoostingOptions(n_estimators=2, max_depth=2, hide=hide)  # type: ignore[arg-type]
+            plan = boosted.plan(domain, owners=(0, 0, 1), n_peers=2, target_at=1)
+            found.append(Case(f"peers, boosting, {kind}, hide {hide}", plan, by_peers))
     return found
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from hedgerow.secure.ring import Z32, Z64
 from hedgerow.secure.secret import Engine, Permutation, Silent
 
-NOT_CALLED = {"finish", "cost"}
+NOT_CALLED = {"finish", "prepare", "cost"}
 """Methods that touch no share."""
 
 

@@ -648,6 +648,13 @@ class Engine(ABC):
         """Undo `shuffle`."""
         raise self._cannot_shuffle()
 
+    def prepare(self, cost: Cost) -> None:
+        """Make ahead, all at once, what steps of a cost will use up, where there is such a thing.
+
+        Reveals: nothing.
+        """
+        del cost
+
     @abstractmethod
     def cost(self, primitive: str, **public: Any) -> Cost:
         """State rounds and bytes of a primitive from public parameters.

@@ -164,6 +164,10 @@ HOSTILE = {
         "largest_depth": {"max_depth": 1 << 40},
         "largest_trees_per_job": {"n_estimators": 1001},
     },
+    "pivot-boosting": {
+        "largest_depth": {"max_depth": 1 << 40},
+        "largest_trees_per_job": {"n_estimators": 1000},
+    },
     "evaluation": {"largest_epsilon_per_job": {"epsilon": 2.0}},
 }
 """Tables of jobs of every kind, by the line of the policy that is in the way."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,8 @@ from hedgerow.protocols.sharing.table import SecretTable
 from hedgerow.secure.compare import less_than
 from hedgerow.secure.fixed.explog import ln
 from hedgerow.secure.fixed.fixed_point import rescale
-from hedgerow.secure.fixed.sigmoid import sigmoid
+from hedgerow.secure.fixed.sigmoid import cost_sigmoid, sigmoid
+from hedgerow.secure.fixed.softmax import cost_softmax, softmax
 from hedgerow.secure.ring import Z64
 from hedgerow.secure.secret import Secret, stack
 from hedgerow.secure.select import select
@@ -48,7 +50,7 @@ def prior(labels: Labels, plan: BoostingPlan) -> Secret:
     """Return the score that every row begins with, shape (scores, 1).
 
     With noise it is 0, which is public. Without, the mean of the target, or the logarithm of the
-    odds of the class, counts of 0 taken as 1.
+    odds of the class, or of its share for `softmax`, counts of 0 taken as 1.
 
     Reveals: nothing.
     Cost: without noise a division, or a logarithm of two numbers, for every score.
@@ -63,7 +65,8 @@ def prior(labels: Labels, plan: BoostingPlan) -> Secret:
         wide = lift_sums(stack([total, sums[0]]), plan.capacity << bits)
         found = mean(wide[1:], wide[:1])
     else:
-        counts = engine.extend(stack([sums, total - sums]), Z64)
+        others = total - sums if plan.loss == "logistic" else total + sums * 0
+        counts = engine.extend(stack([sums, others]), Z64)
         width = max(2, plan.capacity.bit_length())
         some = select(less_than(counts, 1, bits=width + 1), 1, counts)
         logs = ln(some, bits=width, fraction=0, out=plan.fraction)
@@ -75,17 +78,25 @@ def gradients(labels: Labels, scores: Secret, plan: BoostingPlan) -> tuple[Secre
     """Return negative gradients in units, and second derivatives for the logistic loss.
 
     Squared loss: residuals y - F, clipped to U units. Logistic loss: y - p and p (1 - p) with
-    p = 1 / (1 + e^-F), off by at most 0.0118 / 4**``plan.knots`` and a unit.
+    p = 1 / (1 + e^-F), off by at most 0.0118 / 4**``plan.knots`` and a unit; or `softmax` of all F.
 
     All of shape (scores, n), and 0 in empty slots: gradients from -U to U, weights from 0 to
     U / 4 + 1, of scores with ``plan.fraction`` bits.
 
-    Reveals: nothing. Cost: per row two comparisons; or `sigmoid` and two products.
+    Reveals: nothing. Cost: per row two comparisons; or `sigmoid` or `softmax`, and two products.
     """
     if plan.loss == "squared":
         return _residuals(labels, scores, plan), None
-    bits = (plan.largest_score << plan.fraction).bit_length()
-    both = sigmoid(scores, bits=bits, fraction=plan.fraction, out=plan.unit_bits, knots=plan.knots)
+    public = {
+        "bits": (plan.largest_score << plan.fraction).bit_length(),
+        "fraction": plan.fraction,
+        "out": plan.unit_bits,
+    }
+    work, cost = softmax, cost_softmax
+    if plan.loss == "logistic":
+        work, cost = partial(sigmoid, knots=plan.knots), partial(cost_sigmoid, knots=plan.knots)
+    scores.engine.prepare(cost(scores.engine, scores.shape, scores.ring, **public))
+    both = work(scores, **public)
     p = labels.where_present(stack(both))
     return labels.target * (1 << plan.unit_bits) - p[0], p[1]
 

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 from hedgerow.privacy import ROOT, Scope, TwoSidedGeometric, step
 from hedgerow.protocols.growers.leaves import leaf_charge
-from hedgerow.secure.compare import equal, less_than
-from hedgerow.secure.fixed.divide import divide
+from hedgerow.secure.compare import cost_equal, cost_less_than, equal, less_than
+from hedgerow.secure.cost import Cost
+from hedgerow.secure.fixed.divide import cost_divide, divide
 from hedgerow.secure.noise.discrete import precision
 from hedgerow.secure.noise.releases import Charge, Payer, add_geometric_noise
 from hedgerow.secure.ring import Z64
-from hedgerow.secure.secret import Secret, concatenate, stack
-from hedgerow.secure.select import select
+from hedgerow.secure.secret import Engine, Secret, concatenate, stack
+from hedgerow.secure.select import cost_select, select
 
 LEAF_SUMS = "sum of each leaf"
 LEAF_WEIGHTS = "weight of each leaf"
@@ -47,20 +48,38 @@ class Quotient:
         Weights below `least`, 1 or more, count as it, also those that noise made negative. `reach`:
         how far noise may carry a sum and a weight beyond what records add up to.
 
-        Reveals: nothing. Cost: two comparisons, one after the other, and a division.
+        Reveals: nothing. Cost: `cost`; two comparisons, one after the other, and a division.
         """
-        top = self.capacity * (1 << self.unit_bits) + reach[0]
-        bottom = max(least, self.capacity * self.heaviest + reach[1])
-        light = less_than(weights, least, bits=(bottom + least).bit_length() + 1)
+        narrow, bits, width = self._widths(least, reach)
+        light = less_than(weights, least, bits=narrow)
         x = select(light, least, weights) * (1 << (self.unit_bits - self.weight_bits))
-        largest = bottom << (self.unit_bits - self.weight_bits)
         limit = x * (1 << self.reach)
-        bits = (top + (largest << self.reach)).bit_length() + 1
         beyond = less_than(stack([limit - sums, limit + sums]), 0, bits=bits)
         ends = stack([limit - sums, -limit - sums])
         clipped = sums + (beyond * ends).sum(axis=0)
-        width = max(2, largest.bit_length())
         return divide(clipped, x, bits=width, fraction=self.fraction, quotient_bits=self.reach)
+
+    def cost(self, engine: Engine, n: int) -> Cost:
+        """State the cost of n exact quotients."""
+        light, bits, width = self._widths(1, (0, 0))
+        return (
+            cost_less_than(engine, n, Z64, light)
+            + cost_select(engine, (n,), Z64)
+            + cost_less_than(engine, 2 * n, Z64, bits)
+            + engine.cost("mul", shape=(2, n), ring=Z64)
+            + cost_divide(
+                engine, (n,), bits=width, fraction=self.fraction, quotient_bits=self.reach
+            )
+        )
+
+    def _widths(self, least: int, reach: tuple[int, int]) -> tuple[int, int, int]:
+        """Return the bits of both comparisons, and of what is divided by."""
+        top = self.capacity * (1 << self.unit_bits) + reach[0]
+        bottom = max(least, self.capacity * self.heaviest + reach[1])
+        largest = bottom << (self.unit_bits - self.weight_bits)
+        light = (bottom + least).bit_length() + 1
+        bits = (top + (largest << self.reach)).bit_length() + 1
+        return light, bits, max(2, largest.bit_length())
 
 
 def lift_sums(sums: Secret, bound: int) -> Secret:
@@ -79,7 +98,7 @@ def exact_values(
 
     All arrays are over Z_2^64, shape (trees, leaves).
 
-    Reveals: nothing. Cost: a zero test, `Quotient` and a multiplication per level.
+    Reveals: nothing. Cost: `cost_exact_values`.
     """
     t = counts.shape[0]
     levels = [stack([counts, sums, weights])]
@@ -94,6 +113,16 @@ def exact_values(
         above = value.reshape(t, -1, 1).broadcast_to((t, 2 ** (level - 1), 2)).reshape(t, -1)
         value = select(empty[:, here], above, own[:, here])
     return value
+
+
+def cost_exact_values(engine: Engine, trees: int, quotient: Quotient, depth: int) -> Cost:
+    """State the cost of `exact_values`: a zero test, quotients, and a choice at every level."""
+    nodes = trees * (2 ** (depth + 1) - 1)
+    total = cost_equal(engine, nodes, Z64, quotient.capacity.bit_length())
+    total += quotient.cost(engine, nodes)
+    for level in range(1, depth + 1):
+        total += cost_select(engine, (trees, 2**level), Z64)
+    return total
 
 
 @dataclass(frozen=True)

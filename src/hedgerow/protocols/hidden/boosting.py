@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from hedgerow.errors import Code
 from hedgerow.privacy import Ledger, Opening, Scope
@@ -36,6 +37,7 @@ from hedgerow.protocols.growers.layout import as_one_hot
 from hedgerow.protocols.growers.masks import Masks
 from hedgerow.protocols.growers.means import (
     NoisyQuotient,
+    cost_exact_values,
     exact_values,
     lift_sums,
 )
@@ -57,7 +59,7 @@ from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.sharing.table import SecretTable, check_slots
 from hedgerow.secure.argmax import argmax
 from hedgerow.secure.compare import less_than
-from hedgerow.secure.fixed.fixed_point import rescale
+from hedgerow.secure.fixed.fixed_point import cost_rescale, rescale
 from hedgerow.secure.noise.releases import Payer
 from hedgerow.secure.secret import Engine, Secret, concatenate, stack
 
@@ -68,8 +70,8 @@ _NAMES = {
 }
 
 
-RowsOf = Callable[[Secret, Secret, Secret | None], LeafFrontier]
-"""From presence (n,), gradients and second derivatives (trees, n) to the rows at the roots."""
+RowsOf = Callable[[int, Secret, Secret | None], LeafFrontier]
+"""From a round, gradients and second derivatives (trees, n) to the rows at the roots."""
 
 
 def train_boosting(
@@ -95,12 +97,13 @@ def train_boosting(
     check_slots(table, plan)
     paid = plan.charge(ledger)
 
-    def rows_of(present: Secret, gradient: Secret, weight: Secret | None) -> Masks:
-        del weight
-        columns = stack([present.broadcast_to(gradient.shape), gradient], axis=2)
+    labels, of = labels_of(table, plan), partial(RoundReleases, plan, paid)
+
+    def rows_of(turn: int, gradient: Secret, weight: Secret | None) -> Masks:
+        del turn, weight
+        columns = stack([labels.present.broadcast_to(gradient.shape), gradient], axis=2)
         return Masks(SecretTable(table.layout, table.onehot, columns), member=MEMBER)
 
-    labels, of = labels_of(table, plan), partial(RoundReleases, plan, paid)
     rounds = boost(labels, plan, of, rows_of, progress, keep)
     levels = [concatenate([done.choices[at] for done in rounds]) for at in range(plan.depth)]
     return forest(table.layout, levels, concatenate([done.values for done in rounds])[:, :, None])
@@ -172,7 +175,7 @@ def _round(
     scores = before if start is None else start.broadcast_to(labels.target.shape)
     assert scores is not None
     gradient, weight = gradients(labels, scores, plan)
-    frontier, choose = rows_of(labels.present, gradient, weight), releases.splits()
+    frontier, choose = rows_of(releases.turn, gradient, weight), releases.splits()
     if isinstance(choose, OpenedSplits):
         grown = grow(frontier, plan.depth, _score(plan), choose, progress, keep, choose.name)
         last: Choice = as_one_hot(choose.opened[-1], len(plan.layout.candidates))
@@ -260,7 +263,11 @@ def _values(
     grown: GrownTrees, rows: LeafRows, weight: Secret | None, releases: RoundReleases
 ) -> Secret:
     """Return what the leaves of a round add to scores, shape (trees, leaves), over Z_2^32."""
-    plan = releases.plan
+    plan, engine = releases.plan, grown.leaves.engine
+    shift = VALUE_BITS + RATE_BITS - plan.widening - plan.fraction
+    if plan.noise == "none":
+        ahead = cost_exact_values(engine, plan.n_scores, plan.quotient, plan.depth)
+        engine.prepare(ahead + cost_rescale(engine, grown.leaves.shape[:2], shift))
     sums = lift_sums(grown.leaves, plan.capacity << plan.unit_bits)
     counts, tops = sums[..., 0], sums[..., 1]
     weights = counts
@@ -272,8 +279,7 @@ def _values(
         values = stack(
             [releases.quotient(tree)(tops[tree], weights[tree]) for tree in range(len(tops))]
         )
-    shift = VALUE_BITS + RATE_BITS - plan.widening - plan.fraction
-    return values.engine.reduce(rescale(values * plan.rate, shift), plan.ring)
+    return engine.reduce(rescale(values * plan.rate, shift), plan.ring)
 
 
 class HiddenBoostingProtocol(HiddenProtocol):
@@ -320,7 +326,7 @@ class HiddenBoostingProtocol(HiddenProtocol):
         _check(plan, what)
         found = _scores(model, plan, queries)
         if what == "class":
-            return _classes(found, plan)
+            return classes_of(found, plan)
         return found[:, 0] if what == "value" else found
 
     def read(self, plan: BoostingPlan, opened: NDArray[np.int64], what: str) -> NDArray[Any]:
@@ -369,8 +375,14 @@ class HiddenBoostingProtocol(HiddenProtocol):
 HIDDEN_BOOSTING = HiddenBoostingProtocol()
 
 
-def probabilities(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return class probabilities (n, k) of scores (n, 1), of the second class, or (n, k)."""
+def probabilities(scores: NDArray[np.float64], *, joint: bool = False) -> NDArray[np.float64]:
+    """Return class probabilities (n, k) of scores (n, 1), of the second class, or (n, k).
+
+    `joint` scores of classes are read by softmax, others each by itself.
+    """
+    if joint:
+        found: NDArray[np.float64] = softmax(scores, axis=1)
+        return found
     odds = 1.0 / (1.0 + np.exp(-scores))
     if scores.shape[1] == 1:
         return np.concatenate([1.0 - odds, odds], axis=1)
@@ -384,7 +396,7 @@ def _scores(model: SecretForest, plan: BoostingPlan, rows: Secret) -> Secret:
     return steps.reshape(steps.shape[0], plan.n_rounds, plan.n_scores).sum(axis=1)
 
 
-def _classes(scores: Secret, plan: BoostingPlan) -> Secret:
+def classes_of(scores: Secret, plan: BoostingPlan) -> Secret:
     """Return class indices (n,) of scores (n, s)."""
     bound = plan.largest_score << plan.fraction
     if plan.n_scores == 1:

@@ -30,7 +30,7 @@ from hedgerow.trees.growing.candidates import Branching
 from hedgerow.trees.growing.criteria import Criterion, Public, criterion_named
 
 BoostingNoise = Literal["none", "splits+leaves"]
-Loss = Literal["squared", "logistic"]
+Loss = Literal["squared", "logistic", "softmax"]
 
 FINE = 14
 """Bits of a gradient's units without noise."""

@@ -26,9 +26,16 @@ def row_weights(plan: PivotPlan, n: int) -> NDArray[np.int64] | None:
             drawn = public_words(plan.public_seed, address, (size,)) % np.uint64(n)
             own += np.bincount(drawn.astype(np.int64), minlength=n)
         else:
-            words = public_words(plan.public_seed, address, (n,))
-            own[np.argsort(words, kind="stable")[:size]] = 1
+            own += drawn_rows(plan.public_seed, address, n, plan.max_samples)
     return weights
+
+
+def drawn_rows(public_seed: int, address: str, n: int, share: float) -> NDArray[np.int64]:
+    """Return which of n rows are drawn, each once at most: 0 or 1, (n,)."""
+    found = np.zeros(n, dtype=np.int64)
+    words = public_words(public_seed, address, (n,))
+    found[np.argsort(words, kind="stable")[: max(1, round(share * n))]] = 1
+    return found
 
 
 def open_candidates(

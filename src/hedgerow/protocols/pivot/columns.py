@@ -73,12 +73,12 @@ class PeerRows(OpenFrontier):
         return found.reshape(self.n_trees, -1, *found.shape[1:])
 
     def descend(self, choice: Choice, *, last: bool = False) -> None:
-        """Go down one level by secret choices among all attributes. See `Frontier.descend`."""
-        del last
-        nodes = np.arange(self.n_nodes)
-        every = [list(range(len(self.owners)))] * nodes.size
-        assert isinstance(choice, Secret)
-        self.descend_among(nodes, choice.reshape(nodes.size, -1), every)
+        """Go down one level by choices among all attributes. See `Frontier.descend`."""
+        nodes, flat = np.arange(self.n_nodes), choice.reshape(self.n_nodes, -1)
+        if isinstance(flat, Secret):
+            self.descend_among(nodes, flat, [list(range(len(self.owners)))] * nodes.size)
+        else:
+            self.go_down(node_splits(self.layout, nodes, flat.argmax(axis=1)), last=last)
 
     @abstractmethod
     def go_down(self, split: NodeSplits, *, last: bool = False) -> None:
@@ -209,6 +209,20 @@ class PeerColumns(PeerRows):
         s, k, n = masks.shape
         flat = np.ascontiguousarray(masks.data.reshape(-1, s * k, n))
         return masks.like(self._seeds.sums(flat, self.ring)).reshape(s, k, -1)
+
+
+def node_splits(layout: Layout, nodes: NDArray[np.int64], index: NDArray[np.int64]) -> NodeSplits:
+    """Return public splits of some nodes by their candidates."""
+    those = layout.candidates
+    return NodeSplits(
+        nodes=nodes,
+        feature=those.feature[index],
+        kind=those.kind[index],
+        cut=those.cut[index],
+        first=2 * np.arange(index.size + 1, dtype=np.int64),
+        counts=np.zeros((2 * index.size, 1), dtype=np.int64),
+        gap=np.full((index.size, 2), -1, dtype=np.int64),
+    )
 
 
 def goes_left(bins: NDArray[np.int64], split: NodeSplits, node: int) -> NDArray[np.bool_]:

@@ -28,7 +28,7 @@ from hedgerow.protocols.hidden.id3 import (
 )
 from hedgerow.protocols.hidden.plan import LEAF, split_name
 from hedgerow.protocols.pivot.coins import open_candidates
-from hedgerow.protocols.pivot.columns import PeerRows
+from hedgerow.protocols.pivot.columns import PeerRows, node_splits
 from hedgerow.protocols.pivot.plan import PivotPlan, leaf_name
 from hedgerow.protocols.pivot.shape import Shape
 from hedgerow.secure.argmax import argmax, cost_argmax, max_and_place
@@ -36,7 +36,6 @@ from hedgerow.secure.compare import cost_equal, cost_less_than, equal, less_than
 from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.ring import Z64, Ring
 from hedgerow.secure.secret import Engine, Secret, concatenate
-from hedgerow.trees.growing.nodes import NodeSplits
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,23 +316,9 @@ def _go_down(
     group: NDArray[np.int64],
 ) -> None:
     if plan.hide == "nothing":
-        rows.go_down(node_splits(plan, split, group))
+        rows.go_down(node_splits(plan.layout, split, group))
     else:
         rows.descend_among(split, choice, plan.attributes(group, split.size))
-
-
-def node_splits(plan: PivotPlan, nodes: NDArray[np.int64], index: NDArray[np.int64]) -> NodeSplits:
-    """Return public splits of some nodes by their candidates."""
-    those = plan.layout.candidates
-    return NodeSplits(
-        nodes=nodes,
-        feature=those.feature[index],
-        kind=those.kind[index],
-        cut=those.cut[index],
-        first=2 * np.arange(index.size + 1, dtype=np.int64),
-        counts=np.zeros((2 * index.size, 1), dtype=np.int64),
-        gap=np.full((index.size, 2), -1, dtype=np.int64),
-    )
 
 
 def _leaves(sums: Secret, plan: PivotPlan) -> Secret:

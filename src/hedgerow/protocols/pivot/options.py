@@ -11,6 +11,8 @@ from pydantic import Field, Strict, model_validator
 
 from hedgerow.errors import Code
 from hedgerow.protocols.contract import AtLeastOne, AtLeastTwo, Count, Options, Rate, Size
+from hedgerow.protocols.hidden.options import MAX_ROUNDS
+from hedgerow.protocols.pivot.boosting_plan import HideAll, Joint, PivotBoostingPlan
 from hedgerow.protocols.pivot.peer_plan import Align, PeerPlan
 from hedgerow.protocols.pivot.plan import Hide, Linear, PivotPlan
 from hedgerow.tables import Domain, Target
@@ -141,3 +143,53 @@ class PivotForestOptions(PeerTreesOptions):
     def size(self, target: Target | None) -> Size:
         """See `Options.size`."""
         return super().size(target)._replace(trees=self.n_estimators)
+
+
+class PivotBoostingOptions(PeerOptions):
+    """Gradient boosting over the columns of two to ten peers, of classes or of a number."""
+
+    n_estimators: Annotated[int, Field(ge=1, le=MAX_ROUNDS)] = Field(
+        20, description="Rounds; in each grows a tree, or one for every class if there are more."
+    )
+    max_depth: AtLeastOne = Field(3, description="Levels of splits of every tree.")
+    learning_rate: Rate = Field(0.1, description="Of what a tree adds to scores.")
+    loss: Joint = Field(
+        "softmax",
+        description="Of more than two classes: one loss of all scores, of 15 classes at most, or "
+        "one booster for each class against the rest. Two classes have the logistic loss, numbers "
+        "the squared one.",
+    )
+    hide: HideAll = Field(
+        "nothing",
+        description="What stays secret of the trees: nothing, so that all peers see them, or "
+        "everything but their depth.",
+    )
+    subsample: Rate = Field(
+        1.0, description="Rows from which the trees of a round grow, as a share, by public coins."
+    )
+    max_features: Literal["sqrt"] | AtLeastOne | None = Field(
+        None,
+        description="Attributes among which each node chooses, by public coins; all if it is left "
+        "out.",
+    )
+    public_seed: Count = Field(
+        0, description="What the public coins are drawn from; everybody may know it."
+    )
+
+    def _plan(self, **public: Any) -> PivotBoostingPlan:
+        return PivotBoostingPlan(
+            **public,
+            n_rounds=self.n_estimators,
+            depth=self.max_depth,
+            learning_rate=float(self.learning_rate),
+            hide=self.hide,
+            subsample=float(self.subsample),
+            max_features=self.max_features,
+            public_seed=self.public_seed,
+            joint=self.loss,
+        )
+
+    def size(self, target: Target | None) -> Size:
+        """See `Options.size`."""
+        classes = 0 if target is None else target.n_classes or 0
+        return Size(self.n_estimators * (classes if classes > 2 else 1), self.max_depth)

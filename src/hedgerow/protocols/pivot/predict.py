@@ -5,7 +5,7 @@ Paper: wu2020pivot, algorithm 3 for a tree that the peers see, section 5.2 for o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import xor
 from typing import Any
@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.protocols.pivot.columns import left_tables, route_bits, transfers
-from hedgerow.protocols.pivot.growth import PeerTrees, node_splits
+from hedgerow.protocols.pivot.columns import left_tables, node_splits, route_bits, transfers
+from hedgerow.protocols.pivot.growth import PeerTrees
+from hedgerow.protocols.pivot.peer_plan import PeerPlan
 from hedgerow.protocols.pivot.plan import PivotPlan
 from hedgerow.secure.additive import AdditiveEngine
 from hedgerow.secure.additive.bit_products import every_peer, times_bits
@@ -36,30 +37,33 @@ def answer(
     index of equals; or of means with `FRACTION` bits, of a forest their sum.
 
     Reveals: nothing.
-    Cost: `_of_opened` or `_of_hidden`; of a forest of classes an argmax.
+    Cost: `marked_leaves` and `_weigh`, or `of_hidden`; of a forest of classes an argmax.
     """
-    found = (_of_hidden if plan.hides else _of_opened)(engine, plan, trees, bins, n)
+    if plan.hides:
+        among = [plan.attributes(*of) for of in zip(trees.groups, _sizes(trees), strict=True)]
+        found = of_hidden(engine, plan, trees, [j for group in among for j in group], bins, n)
+    else:
+        found = _weigh(marked_leaves(engine, plan, trees, bins, n), trees, plan)
     if plan.n_trees == 1 or not plan.classes:
         return found[0]
     hot = argmax(found.transpose(), bits=plan.n_trees.bit_length() + 1)
     return (hot * np.arange(plan.classes)).sum(axis=-1)
 
 
-def _of_opened(
-    engine: AdditiveEngine, plan: PivotPlan, trees: PeerTrees, bins: Mapping[int, Array], n: int
-) -> Secret:
-    """Answer by trees that the peers see (algorithm 3): a number, or votes of classes, (k, n).
+def marked_leaves(
+    engine: AdditiveEngine, plan: PeerPlan, trees: PeerTrees, bins: Mapping[int, Array], n: int
+) -> SecretBits:
+    """Mark the leaves (leaves, n) of rows in trees that the peers see (algorithm 3).
 
     Every peer knows which leaves its own attributes leave open for a row: one bit each. The
     conjunction of the bits of all peers names the leaf, and is shared, as the paper's encrypted
     vector is that goes from peer to peer; what the leaf holds is public.
 
-    Cost: ceil(log2 m) rounds of conjunctions of leaves * n bits, and one conversion of n numbers,
-    of a forest of trees * k * n bits.
+    Cost: ceil(log2 m) rounds of conjunctions of leaves * n bits.
     """
     core, shape = engine.core, trees.shape
     index = np.concatenate(trees.groups) if trees.groups else np.zeros(0, dtype=np.int64)
-    splits = node_splits(plan, np.arange(index.size), index)
+    splits = node_splits(plan.layout, np.arange(index.size), index)
     open_to = []
     for peer in range(core.n):
         planes = core.shares((shape.n_leaves, words(n)), np.uint64, zero=True)
@@ -79,7 +83,7 @@ def _of_opened(
         both = concatenate(open_to[:half]) & concatenate(open_to[half : 2 * half])
         met = [both[i * shape.n_leaves : (i + 1) * shape.n_leaves] for i in range(half)]
         open_to = [*met, *open_to[2 * half :]]
-    return _weigh(open_to[0], trees, plan)
+    return open_to[0]
 
 
 def _weigh(marked: SecretBits, trees: PeerTrees, plan: PivotPlan) -> Secret:
@@ -87,6 +91,8 @@ def _weigh(marked: SecretBits, trees: PeerTrees, plan: PivotPlan) -> Secret:
 
     Of the bits (leaves, n) one is set for each tree. Every bit of a tree's answer is the sum of the
     leaves that have it, which is local.
+
+    Cost: one conversion of n numbers, of a forest of trees * k * n bits.
     """
     ring, opened = answer_ring(plan), trees.opened
     assert opened is not None
@@ -113,10 +119,17 @@ def _weigh(marked: SecretBits, trees: PeerTrees, plan: PivotPlan) -> Secret:
     return (engine.b2a(concatenate(planes), ring).transpose() @ each).transpose()
 
 
-def _of_hidden(
-    engine: AdditiveEngine, plan: PivotPlan, trees: PeerTrees, bins: Mapping[int, Array], n: int
+def of_hidden(
+    engine: AdditiveEngine,
+    plan: PeerPlan,
+    trees: PeerTrees,
+    attributes: Sequence[Sequence[int]],
+    bins: Mapping[int, Array],
+    n: int,
 ) -> Secret:
-    """Answer by hidden trees (section 5.2): a number, or votes of classes, (k, n).
+    """Answer by hidden trees (section 5.2): what their leaves hold, summed over trees, (k, n).
+
+    Every split is by one of public `attributes`.
 
     1. Whether a row goes left at a node is looked up by the owners of its attributes, as in
        training, and stays shared.
@@ -130,11 +143,6 @@ def _of_hidden(
     assert trees.choices is not None
     assert trees.leaves is not None
     seeds = PuncturedBins(transfers(engine), plan.owners, plan.domain.n_bins.tolist(), bins, n)
-    groups = [
-        plan.attributes(group, size)
-        for group, size in zip(trees.groups, _sizes(trees), strict=True)
-    ]
-    attributes = [those for group in groups for those in group]
     found = route_bits(seeds, left_tables(trees.choices, plan.layout, attributes), attributes)
     left = SecretBits(engine, n, pack(found.astype(np.bool_)))
     whole = engine.public_bits(np.ones((1, n), dtype=np.bool_))

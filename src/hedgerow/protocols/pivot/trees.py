@@ -23,6 +23,8 @@ from hedgerow.protocols.pivot.protocol import PeerData, PeerProtocol
 from hedgerow.secure.additive import AdditiveEngine
 from hedgerow.secure.cost import Cost
 from hedgerow.secure.secret import Secret
+from hedgerow.tables import Domain
+from hedgerow.trees.growing.candidates import Candidates
 from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.tree import Tree
 
@@ -88,8 +90,16 @@ PEER_FOREST = PeerForestProtocol()
 
 def opened_trees(plan: PivotPlan, trees: PeerTrees) -> list[Tree]:
     """Return the trees that the peers see; values of inner nodes and weights are not known."""
-    shape, those = trees.shape, plan.layout.candidates
     assert trees.opened is not None
+    values = trees.opened if plan.classes else plan.means(trees.opened)
+    return trees_of(plan.domain, plan.layout.candidates, trees, values)
+
+
+def trees_of(
+    domain: Domain, those: Candidates, trees: PeerTrees, values: NDArray[Any]
+) -> list[Tree]:
+    """Return public trees whose leaves have values (leaves, k)."""
+    shape = trees.shape
     index = np.concatenate([*trees.groups, np.zeros(0, dtype=np.int64)])
     n, inner = shape.n_nodes, shape.split >= 0
     kind = np.full(n, SplitKind.LEAF, dtype=np.uint8)
@@ -99,8 +109,8 @@ def opened_trees(plan: PivotPlan, trees: PeerTrees) -> list[Tree]:
         those.feature[index],
         those.cut[index],
     )
-    value = np.full((n, trees.opened.shape[1]), np.nan)
-    value[~inner] = trees.opened if plan.classes else plan.means(trees.opened)
+    value = np.full((n, values.shape[1]), np.nan)
+    value[~inner] = values
     found, tree = [], shape.tree
     for t in range(shape.n_trees):
         own = np.flatnonzero(tree == t)
@@ -109,7 +119,5 @@ def opened_trees(plan: PivotPlan, trees: PeerTrees) -> list[Tree]:
         place[own] = np.arange(own.size)
         first = place[shape.first_child[own]]
         weight = np.full(own.size, np.nan)
-        found.append(
-            Tree(plan.domain, kind[own], feature[own], cut[own], first, value[own], weight)
-        )
+        found.append(Tree(domain, kind[own], feature[own], cut[own], first, value[own], weight))
     return found
