@@ -491,6 +491,8 @@ class Engine(ABC):
     """Leading axes of `Secret.data` that are not axes of the value."""
     n_addends: int
     """Numbers that `addends` returns."""
+    multiplies_bits: bool = False
+    """Whether `mul_bits` of a few dozen bits takes less than a product of numbers."""
     can_shuffle: ClassVar[bool] = True
     """Whether it has `permutation`, `shuffle` and `unshuffle`; others refuse with H501."""
 

@@ -14,9 +14,12 @@ from hedgerow.secure.additive.transfers import PREPROCESSING, SETUP, Transfers
 from hedgerow.secure.argmax import argmax, cost_argmax
 from hedgerow.secure.compare import cost_equal, cost_less_than, equal, less_than
 from hedgerow.secure.cost import Cost
+from hedgerow.secure.fixed.divide import cost_divide, divide
+from hedgerow.secure.fixed.explog import cost_log, ln
+from hedgerow.secure.fixed.quotient import cost_floor_divide, floor_divide
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
 from hedgerow.secure.sort import cost_sort_by
-from tests.secure.engines import metered, share
+from tests.secure.engines import metered, reveal, share
 from tests.secure.replicated.wires import everything
 
 SIZES = [0, 1, 65, 200]
@@ -62,6 +65,31 @@ def test_bit_primitives(engine: AdditiveEngine, size: int) -> None:
         y = share(engine, np.ones((2, size), int), ring)
         declared = engine.cost("mul_bits", shape=y.shape, ring=ring, bits=3)
         assert metered(engine, partial(engine.mul_bits, y, x)) == declared
+
+
+def test_divisions_by_bits(engine: AdditiveEngine) -> None:
+    """What a scale of bits multiplies is divided right, and costs what is stated."""
+    x, a = np.array([1, 2, 7, 999, 60_000]), np.array([3, 8, -50, 10**9, 12_345])
+    shared, top = share(engine, x, Z64), share(engine, a, Z64)
+    assert engine.multiplies_bits
+    found: dict[str, Any] = {}
+    public: dict[str, Any] = {"bits": 16, "quotient_bits": 30}
+    spent = metered(engine, lambda: found.update(q=floor_divide(top, shared, **public)))
+    assert spent == cost_floor_divide(engine, x.shape, **public)
+    assert Z64.signed(reveal(found["q"])).tolist() == (a // x).tolist()
+    for numerator, secret in ((top, True), (1, False)):
+        public = {"bits": 16, "fraction": 20, "quotient_bits": 20 * secret}
+        spent = metered(
+            engine, lambda n=numerator, p=public: found.update(q=divide(n, shared, **p))
+        )
+        assert spent == cost_divide(engine, x.shape, **public, secret_numerator=secret)
+        exact = (a if secret else 1) / x
+        off = np.abs(Z64.signed(reveal(found["q"])) / 2.0**20 - exact)
+        assert off.max() <= 2.0 ** (20 * secret - 26) * 1.2 + 2.0**-20
+    public = {"bits": 16, "out": 20}
+    spent = metered(engine, lambda: found.update(q=ln(shared, fraction=0, **public)))
+    assert spent == cost_log(engine, x.shape, **public)
+    assert np.abs(Z64.signed(reveal(found["q"])) / 2.0**20 - np.log(x)).max() <= 2.0**-18
 
 
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (3, 7, 5), (9, 2, 1), (2, 0, 3), (0, 2, 3)])

@@ -59,6 +59,7 @@ class AdditiveEngine(PartyEngine[PeerCore]):
         super().__init__(core, leakage, everyone=EVERYONE)
         self.n_addends = core.n
         self._kept_provider = provider(core)
+        self.multiplies_bits = isinstance(self._kept_provider, Transfers)
 
     @property
     def provider(self) -> Provider:
@@ -99,12 +100,13 @@ class AdditiveEngine(PartyEngine[PeerCore]):
 
         Triples are what a provider has that makes no transfers.
         """
-        if not isinstance(self.provider, Transfers):
+        if not self.multiplies_bits:
             return super().mul_bits(x, planes)
         if not x.size or not len(planes):
             return x * 0
         flat_x = x.data.reshape(len(x.data), -1, planes.n)
         bits = unpack(planes.data, planes.n).astype(np.uint8)
+        assert isinstance(self.provider, Transfers)
         found = bit_products.times_planes(self.provider, flat_x, bits, x.ring)
         return x.like(found.reshape(x.data.shape))
 

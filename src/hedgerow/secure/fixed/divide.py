@@ -18,6 +18,7 @@ from hedgerow.secure.fixed.fixed_point import (
     cost_normalise,
     cost_product,
     cost_rescale,
+    cost_scaled,
     flat,
     normalise,
     rescale,
@@ -51,11 +52,13 @@ def divide(
     check_ring(a, x)
     wide = _check(bits, fraction, quotient_bits)
     column = flat(x)
-    z, scale, _ = normalise(column, column.a2b(bits))
+    z, scale = normalise(column, column.a2b(bits))
     if isinstance(a, Secret):
-        top = flat(a.broadcast_to(x.shape)) * scale
+        top = scale.times(flat(a.broadcast_to(x.shape)))
     else:
-        top = scale * np.broadcast_to(a, x.shape).reshape(-1)
+        public = np.broadcast_to(a, x.shape).reshape(-1)
+        number = scale.number
+        top = scale.times(x.engine.public(public, Z64)) if number is None else number * public
     top = rescale(top, bits - wide)
     result = rescale(top * inverse(z), wide + FRACTION - fraction)
     return result.reshape(*x.shape)
@@ -73,10 +76,12 @@ def cost_divide(
     """State the cost of `divide` for a result of a shape."""
     n, wide = prod(shape), _check(bits, fraction, quotient_bits)
     once = engine.cost("mul", shape=(n,), ring=Z64)
+    # A public number times a scale that is a number is local.
+    scaled = secret_numerator or engine.multiplies_bits
     return (
         cost_a2b(engine, n, Z64, bits)
         + cost_normalise(engine, bits, n)
-        + (once if secret_numerator else NOTHING)
+        + (cost_scaled(engine, bits, n) if scaled else NOTHING)
         + cost_rescale(engine, (n,), bits - wide)
         + cost_inverse(engine, n)
         + once

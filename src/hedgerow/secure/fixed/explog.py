@@ -26,6 +26,7 @@ from hedgerow.secure.fixed.fixed_point import (
     MAX_BITS,
     check_range,
     check_ring,
+    cost_digits,
     cost_normalise,
     cost_polynomial,
     cost_power_of_two,
@@ -163,7 +164,8 @@ def log_of_bits(
     check_ring(x)
     bits = len(planes)
     _check_log(bits, fraction, out)
-    z, _, digits = normalise(x, planes)
+    z, scale = normalise(x, planes)
+    digits = scale.digits()
     value = polynomial(z * 4 - (3 << FRACTION), LN if natural else LOG2)
     # log 2 with many fraction bits, so that its multiples bring no error of their own.
     unit = _LN2_50 if natural else 1 << _SUM_FRACTION
@@ -185,6 +187,7 @@ def cost_log(
     return (
         (NOTHING if shared_bits else cost_a2b(engine, n, Z64, bits))
         + cost_normalise(engine, bits, n)
+        + cost_digits(engine, bits, n)
         + cost_polynomial(engine, n, len(LOG2))
         + cost_rescale(engine, (n,), _SUM_FRACTION - out)
     )

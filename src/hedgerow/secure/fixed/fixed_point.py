@@ -8,6 +8,7 @@ that products stay below 2**62, which `Engine.truncate` takes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -133,18 +134,80 @@ def cost_power_of_two(engine: Engine, digits: int, n: int) -> Cost:
     return total
 
 
-def normalise(x: Secret, planes: SecretBits) -> tuple[Secret, Secret, Secret]:
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """2^s of secret s: one-hot bits (bits, n), or a number where products of numbers are cheaper.
+
+    Where no bit is set the number is 1, and the bits stand for 0.
+    """
+
+    hot: SecretBits
+    number: Secret | None
+    _digits: Secret | None
+
+    @classmethod
+    def of(cls, hot: SecretBits) -> Scale:
+        """Take one-hot bits. Cost: `cost_scale`."""
+        if hot.engine.multiplies_bits:
+            return cls(hot, None, None)
+        digits = hot.engine.b2a(_digit_planes(hot), Z64)
+        return cls(hot, power_of_two(digits), digits)
+
+    def times(self, x: Secret) -> Secret:
+        """Return x 2^s, (n,). Cost: `cost_scaled`."""
+        return x.engine.mul_bits(x, self.hot) if self.number is None else x * self.number
+
+    def digits(self) -> Secret:
+        """Return the digits of s, lowest first. Cost: `cost_digits`."""
+        if self._digits is None:
+            return self.hot.engine.b2a(_digit_planes(self.hot), Z64)
+        return self._digits
+
+
+def cost_scale(engine: Engine, bits: int, n: int) -> Cost:
+    """State the cost of `Scale.of`."""
+    if engine.multiplies_bits:
+        return NOTHING
+    digits = (bits - 1).bit_length()
+    made = engine.cost("b2a", shape=(digits, n), ring=Z64)
+    return made + cost_power_of_two(engine, digits, n)
+
+
+def cost_scaled(engine: Engine, bits: int, n: int) -> Cost:
+    """State the cost of `Scale.times`."""
+    if engine.multiplies_bits:
+        return engine.cost("mul_bits", shape=(n,), ring=Z64, bits=bits)
+    return engine.cost("mul", shape=(n,), ring=Z64)
+
+
+def cost_digits(engine: Engine, bits: int, n: int) -> Cost:
+    """State the cost of `Scale.digits`."""
+    if not engine.multiplies_bits:
+        return NOTHING
+    return engine.cost("b2a", shape=((bits - 1).bit_length(), n), ring=Z64)
+
+
+def _digit_planes(hot: SecretBits) -> SecretBits:
+    """Return the digits of where one-hot bits are set, lowest first: XORs."""
+    data, bits = hot.data, len(hot)
+    rows = np.zeros((*data.shape[:-2], (bits - 1).bit_length(), data.shape[-1]), dtype=data.dtype)
+    for s in range(bits):
+        for k in range(s.bit_length()):
+            if s >> k & 1:
+                rows[..., k, :] ^= data[..., s, :]
+    return hot.like(rows)
+
+
+def normalise(x: Secret, planes: SecretBits) -> tuple[Secret, Scale]:
     """Shift numbers up until their most significant bit is the highest.
 
     1. Prefix ORs from the highest plane down (Sklansky's tree); where one differs from the next
        higher is the most significant bit: a one-hot vector over the planes.
-    2. The digits of the shift s are XORs of its planes, local; bits to ring.
-    3. Scale 2^s by `power_of_two`; multiply.
+    2. `Scale` 2^s of the shift s; multiply.
 
     `x` (n,) has 1 <= x < 2**bits and `planes` (bits, n), lowest first; bits from 2 to `MAX_BITS`.
     Returns z with `FRACTION` bits, 1/2 <= z <= 1, off by at most one unit and by none if bits <=
-    FRACTION; the scale 2^s; and the digits of s = bits - 1 - position of the most significant bit,
-    lowest first. For x = 0, z is 0 and the scale 1.
+    FRACTION; and the scale, s = bits - 1 - position of the most significant bit. For x = 0, z is 0.
 
     Reveals: nothing. Cost: `cost_normalise`.
     """
@@ -156,30 +219,17 @@ def normalise(x: Secret, planes: SecretBits) -> tuple[Secret, Secret, Secret]:
         source[upper] = bits + np.arange(upper.size)
         none = concatenate([none, joined])[source]
     # none[i]: the i + 1 highest bits are all 0. The shift is s where none[s - 1] and not none[s].
-    hot = concatenate([~none[:1], none[:-1] ^ none[1:]]).data
-    rows = np.zeros((*hot.shape[:-2], (bits - 1).bit_length(), hot.shape[-1]), dtype=hot.dtype)
-    for s in range(bits):
-        for k in range(s.bit_length()):
-            if s >> k & 1:
-                rows[..., k, :] ^= hot[..., s, :]
-    digits = x.engine.b2a(planes.like(rows), Z64)
-    scale = power_of_two(digits)
-    return rescale(x * scale, bits - FRACTION), scale, digits
+    scale = Scale.of(concatenate([~none[:1], none[:-1] ^ none[1:]]))
+    return rescale(scale.times(x), bits - FRACTION), scale
 
 
 def cost_normalise(engine: Engine, bits: int, n: int) -> Cost:
     """State the cost of `normalise`."""
-    digits = (bits - 1).bit_length()
     total = NOTHING
     for lower, _ in sklansky(bits):
         total += engine.cost("and_", shape=(lower.size, n))
-    return (
-        total
-        + engine.cost("b2a", shape=(digits, n), ring=Z64)
-        + cost_power_of_two(engine, digits, n)
-        + engine.cost("mul", shape=(n,), ring=Z64)
-        + cost_rescale(engine, (n,), bits - FRACTION)
-    )
+    total += cost_scale(engine, bits, n) + cost_scaled(engine, bits, n)
+    return total + cost_rescale(engine, (n,), bits - FRACTION)
 
 
 def flat(x: Secret) -> Secret:

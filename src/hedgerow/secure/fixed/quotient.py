@@ -19,6 +19,7 @@ from hedgerow.secure.fixed.fixed_point import (
     check_ring,
     cost_normalise,
     cost_rescale,
+    cost_scaled,
     flat,
     normalise,
     rescale,
@@ -54,16 +55,16 @@ def floor_divide(a: Secret, x: Secret, *, bits: int, quotient_bits: int) -> Secr
     check_ring(a, x)
     *coarse, last = _pieces(bits, quotient_bits)
     column, rest = flat(x), flat(a.broadcast_to(x.shape))
-    z, scale, _ = normalise(column, column.a2b(bits))
+    z, scale = normalise(column, column.a2b(bits))
     y = inverse(z)
     quotient: Secret | int = 0
     for reach in coarse:
         wide = _wide(bits, reach)
-        q = rescale(rescale(rest * scale, bits - wide) * y, wide + FRACTION)
+        q = rescale(rescale(scale.times(rest), bits - wide) * y, wide + FRACTION)
         rest, quotient = rest - q * column, q + quotient
     wide = _wide(bits, last)
     shift = wide + FRACTION
-    product = rescale(rest * scale, bits - wide) * y
+    product = rescale(scale.times(rest), bits - wide) * y
     q = x.engine.truncate(product - (1 << (shift - 1)), shift)
     rest = rest - q * column
     below = less_than(stack([rest - column, rest - column * 2, column - 1]), 0, bits=bits + 2)
@@ -81,7 +82,8 @@ def cost_floor_divide(
     total += cost_inverse(engine, n)
     for reach in _pieces(bits, quotient_bits):
         wide = _wide(bits, reach)
-        total += once * 3 + cost_rescale(engine, (n,), bits - wide)
+        total += cost_scaled(engine, bits, n) + once * 2
+        total += cost_rescale(engine, (n,), bits - wide)
         total += cost_rescale(engine, (n,), wide + FRACTION)
     return total + cost_less_than(engine, 3 * n, Z64, bits + 2) + once
 
