@@ -170,20 +170,13 @@ def without_agreement(
     They tell each other how many stages they have, and the digest of each upload; that a stage is
     kept, of which there is one for a level, one for what is published last, and the model; the
     digest of the ledger; and take leave once more, when they have the model. Peers compare
-<<<<<<< HEAD
-    versions and what they have prepared in place of uploads, and keep rows and all that they open.
-    """
-    kept = ("kept", 32)
-    if isinstance(job, PivotJob):
-        stages = 1 + len(of_rows(here)[0])
-=======
-    versions in place of uploads, and keep their rows, all that they open, and rounds of boosting.
+    versions and what they have prepared in place of uploads, and keep rows, all that they open, and
+    rounds of boosting.
     """
     kept = ("kept", 32)
     if isinstance(job, PivotJob):
         rounds = getattr(job.plan, "n_estimators", 0) if job.protocol == "pivot-boosting" else 0
         stages = 1 + rounds + len(of_rows(here).get(0, ()))
->>>>>>> 33d76a9 (Tests of boosting among peers: estimators, daemons, export)
         begin = [("stages", 8), ("version of Pivot", 8), ("prepared", 16)]
     else:
         stages = job.levels + is_published(job.protocol)
@@ -191,19 +184,11 @@ def without_agreement(
     end = [("compare", 32), kept, ("farewell", 0), ("farewell", 0)]
     found = {}
     for pair, messages in sent.items():
-<<<<<<< HEAD
         assert messages[: len(begin)] == begin
         assert messages[-4:] == end
         rest = messages[len(begin) : -4]
         assert rest.count(kept) == stages
         found[pair] = [one for one in rest if one != kept]
-=======
-        between = messages[len(begin) : -4]
-        assert messages[: len(begin)] == begin
-        assert messages[-4:] == end
-        assert between.count(kept) == stages
-        found[pair] = [one for one in between if one != kept]
->>>>>>> 33d76a9 (Tests of boosting among peers: estimators, daemons, export)
     return found, Counter([*begin, *[kept] * stages, *end])
 
 
