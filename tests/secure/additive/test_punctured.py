@@ -10,7 +10,7 @@ from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage
 from hedgerow.secure.additive import AdditiveEngine, punctured
 from hedgerow.secure.additive.bit_products import cost_times_bits, times_bits
-from hedgerow.secure.additive.punctured import LOOK_UP, PLANT, SUMS, PuncturedBins
+from hedgerow.secure.additive.punctured import LOOK_UP, PLANT, SUMS, WEIGHTED, PuncturedBins
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
 
 OWNERS, BINS, N = (0, 1, 1, -1, 0), (8, 2, 1, 5, 256), 301
@@ -47,6 +47,47 @@ def test_sums_are_those_of_the_clear(m: int, ring: Ring) -> None:
             np.testing.assert_array_equal(found[:, seeds.offsets[j] + b], expected)
     used, cost = engine.network.meter.since(before), seeds.cost_sums(5, ring)
     assert (used.rounds, used.payload) == (cost.rounds, cost.bytes)
+
+
+RECORDS = [None, slice(0, N), slice(17, 90)]
+
+
+@pytest.mark.parametrize("records", RECORDS[1:])
+def test_sums_of_some_records(records: slice) -> None:
+    engine = an_engine(3)
+    seeds, bins = planted(engine)
+    n = records.stop - records.start
+    x = shares(3, (2, n), Z32)
+    before = engine.network.meter.snapshot()
+    found = seeds.sums(x, Z32, records).sum(axis=0, dtype=np.uint32)
+    used, cost = engine.network.meter.since(before), seeds.cost_sums(2, Z32, n)
+    assert (used.rounds, used.payload) == (cost.rounds, cost.bytes)
+    clear = x.sum(axis=0, dtype=np.uint32)
+    hot = bins[3][records] == np.arange(BINS[3])[:, None]
+    np.testing.assert_array_equal(found[:, seeds.offsets[3] : seeds.offsets[4]], clear @ hot.T)
+
+
+@pytest.mark.parametrize("records", RECORDS)
+@pytest.mark.parametrize(("m", "ring", "c"), [(2, Z64, 1), (3, Z32, 3), (3, Z64, 1), (5, Z64, 2)])
+def test_weighted_sums_are_those_of_the_clear(
+    m: int, ring: Ring, c: int, records: slice | None
+) -> None:
+    engine = an_engine(m)
+    seeds, bins = planted(engine)
+    rng, some = np.random.default_rng(2), records or slice(0, N)
+    those = {0: 1, 1: 2, 2: 1, 3: 5}
+    x = {j: shares(m, (q, c), ring) * ring.dtype.type(j + 1) for j, q in those.items()}
+    weights = {j: ring.encode(rng.integers(-99, 99, (q, BINS[j]))) for j, q in those.items()}
+    before = engine.network.meter.snapshot()
+    found = seeds.weighted(x, weights, ring, records).sum(axis=0, dtype=ring.dtype)
+    used = engine.network.meter.since(before)
+    widths = {j: q * c for j, q in those.items()}
+    cost = seeds.cost_weighted(widths, ring, some.stop - some.start)
+    assert (used.rounds, used.payload) == (cost.rounds, cost.bytes)
+    expected = sum(
+        weights[j][:, bins[j][some]].T @ x[j].sum(axis=0, dtype=ring.dtype) for j in those
+    )
+    np.testing.assert_array_equal(found, np.asarray(expected).T)
 
 
 def test_shares_of_one_peer_are_not_the_sums() -> None:
@@ -100,6 +141,9 @@ def test_many_records_are_summed_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
     clear = x.sum(axis=0, dtype=np.uint32)
     expected = [clear[:, bins[0] == b].sum(axis=1, dtype=np.uint32) for b in range(BINS[0])]
     np.testing.assert_array_equal(found[:, : BINS[0]], np.stack(expected, axis=1))
+    one, weights = shares(3, (1, 1), Z32), np.arange(BINS[0], dtype=np.uint32)[None]
+    weighed = seeds.weighted({0: one}, {0: weights}, Z32).sum(axis=0, dtype=np.uint32)
+    np.testing.assert_array_equal(weighed[0], weights[0][bins[0]] * one.sum(dtype=np.uint32))
 
 
 class Heard(Simulator):
@@ -111,7 +155,7 @@ class Heard(Simulator):
 
     def _move(self, step: str, plan: Any, outbox: Any) -> Any:
         received = super()._move(step, plan, outbox)
-        if step in (SUMS, LOOK_UP):
+        if step in (SUMS, WEIGHTED, LOOK_UP):
             self.kept += [array.copy() for k, array in received.items() if plan[k].source == 1]
         return received
 
@@ -131,9 +175,10 @@ def test_what_is_sent_is_uniform_whatever_is_held() -> None:
         x = np.full((2, 2, 4000), value, dtype=np.uint32)
         network.kept.clear()
         seeds.sums(x, Z32)
-        (sent,) = network.kept
-        ones = np.unpackbits(sent.reshape(-1, 1).view(np.uint8), axis=1).mean(axis=0)
-        assert abs(ones - 0.5).max() < 6 * 0.5 / np.sqrt(sent.size)
+        seeds.weighted({0: x[:, :, :1]}, {0: np.ones((2, 8), np.uint32)}, Z32)
+        for sent in network.kept:
+            ones = np.unpackbits(sent.reshape(-1, 1).view(np.uint8), axis=1).mean(axis=0)
+            assert abs(ones - 0.5).max() < 6 * 0.5 / np.sqrt(sent.size)
 
 
 def test_an_address_that_repeats_shows_differences_so_it_is_refused() -> None:
@@ -149,11 +194,11 @@ def test_an_address_that_repeats_shows_differences_so_it_is_refused() -> None:
     core.steps -= 1
     seeds._address = -1
     seeds.sums(second, Z32)
-    one, two = (kept[0, :, 0] for kept in network.kept)
+    one, two = network.kept
     np.testing.assert_array_equal(one - two, first[1, 0] - second[1, 0])
     # With addresses of their own there is nothing to take.
     seeds.sums(second, Z32)
-    assert (network.kept[2][0, :, 0] != two).all()
+    assert (network.kept[2] != two).all()
 
 
 def test_who_had_the_missing_seed_would_know_everything() -> None:
@@ -165,7 +210,7 @@ def test_who_had_the_missing_seed_would_know_everything() -> None:
     trees = seeds._sent[(1, 0), 0]
     leaked = trees.seeds()
     r = trees.stream(leaked, seeds._address, 0).view(np.uint32)[..., 0]
-    np.testing.assert_array_equal(sent[0, :, 0] + r.sum(axis=1, dtype=np.uint32), x[1, 0])
+    np.testing.assert_array_equal(sent + r.sum(axis=1, dtype=np.uint32), x[1, 0])
     # And which seed the owner lacks is its bin.
     own = seeds._received[(1, 0), 0].seeds()
     np.testing.assert_array_equal((own == leaked).all(axis=2).argmin(axis=1), bins)

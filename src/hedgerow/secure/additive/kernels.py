@@ -114,6 +114,37 @@ def receive_sums(r: Array, d: Array, bins: Array, hist: Array, first: int) -> No
 
 
 @jit
+def send_weighted(r: Array, d: Array, weights: Array, out: Array, first: int) -> None:
+    """Take r (k, B, few) from d (k, q c), over bins, and add it, times weights (q, B), to out.
+
+    Number `first` of the q c belongs to weight first // c and to column first % c of out (k, c).
+    """
+    c = out.shape[1]
+    for i in range(min(r.shape[2], d.shape[1] - first)):
+        own, column = weights[(first + i) // c], (first + i) % c
+        for row in range(r.shape[0]):
+            for b in range(r.shape[1]):
+                d[row, first + i] -= r[row, b, i]
+                out[row, column] += r[row, b, i] * own[b]
+
+
+@jit
+def receive_weighted(
+    r: Array, d: Array, weights: Array, bins: Array, out: Array, first: int
+) -> None:
+    """Undo `send_weighted` at each record's bin, whose r is not known; take r elsewhere."""
+    c = out.shape[1]
+    for i in range(min(r.shape[2], d.shape[1] - first)):
+        own, column = weights[(first + i) // c], (first + i) % c
+        for row in range(r.shape[0]):
+            for b in range(r.shape[1]):
+                if b != bins[row]:
+                    d[row, first + i] += r[row, b, i]
+                    out[row, column] -= r[row, b, i] * own[b]
+            out[row, column] += d[row, first + i] * own[bins[row]]
+
+
+@jit
 def send_look_up(r: Array, table: Array, d: Array, found: Array, first: int) -> None:
     """Hide the bytes of a table under the sum of r (k, B, 16), and keep bit b of every r_b.
 

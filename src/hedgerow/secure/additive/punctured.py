@@ -7,6 +7,8 @@ but s_v. With r_b = F(s_b, address) at an address that is used once:
 - *Sums.* Of its share x of a number of the record, p sends d = x - sum_b r_b, one element whatever
   B is. Its share of [v = b] x is r_b; the owner's is -r_b for b != v, and d + sum_{b != v} r_b for
   b = v. Added up over records these are shares of a histogram.
+- *Weighted sums.* The same shares of [v = b] x, times public numbers w_b and added up over bins,
+  are shares of w_v x: one number of each record, times a number that all records share.
 - *Look-ups.* Of its shares l_b of the bits of a table of B entries, p sends d_b = l_b ^ t_b with
   t = xor_c r_c, where r_c now has a bit for every entry. Its share of l_v is xor_b r_b[b], the
   owner's is d_v ^ xor_{c != v} r_c[v] ^ xor_{b != v} r_b[b].
@@ -21,7 +23,7 @@ Paper: guo2023halftree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import permutations
 from typing import Any, Final
 
@@ -45,8 +47,9 @@ from hedgerow.secure.ring import Ring
 from hedgerow.secure.steps import Parcel, Step
 
 Array = NDArray[Any]
+Kernel = Callable[[int, int, slice, Array, Array, int], None]
 MOST_BINS: Final = 256
-PLANT, SUMS, LOOK_UP = "punctured seeds", "sums by bins", "look-ups"
+PLANT, SUMS, WEIGHTED, LOOK_UP = "punctured seeds", "sums by bins", "weighted sums", "look-ups"
 """Names of the steps, on meters."""
 KEPT: Final = 1 << 29
 """Bytes of seeds that a process keeps; the rest is grown again whenever it is needed."""
@@ -178,14 +181,16 @@ class PuncturedBins:
     def _words(self, attribute: int) -> int:
         return (depth(self.n_bins[attribute]) - 1) * self.n
 
-    # Sums
+    # Sums, by bins and by records
 
-    def sums(self, x: Array, ring: Ring) -> Array:
-        """Sum up numbers by bins: of shares (peers here, c, n), shares (peers here, c, all bins).
+    def sums(self, x: Array, ring: Ring, records: slice | None = None) -> Array:
+        """Sum up numbers by bins: of shares (peers here, c, k), shares (peers here, c, all bins).
+
+        The k `records` are consecutive, all n by default.
 
         Reveals: nothing. Cost: `cost_sums`.
         """
-        core, c = self._core, x.shape[1]
+        core, c, some = self._core, x.shape[1], records or slice(0, self.n)
         out = core.shares((c, int(self.offsets[-1])), ring.dtype, zero=True)
         turned = np.ascontiguousarray(np.swapaxes(x, 1, 2))
         for j, owner in enumerate(self.owners):
@@ -193,74 +198,158 @@ class PuncturedBins:
             if self.n_bins[j] == 1:
                 out[:, :, self._span(j)] += x.sum(axis=2, dtype=ring.dtype)[..., None]
             elif at is not None:
-                kernels.scatter(turned[at], self._bins[j], self._room(out, at, j))
-        for records in self._ranges(c, ring):
-            self._sum_range(turned, records, out, ring)
+                kernels.scatter(turned[at], self._bins[j][some], self._room(out, at, j))
+
+        def send(at: int, j: int, _: slice, r: Array, d: Array, first: int) -> None:
+            kernels.send_sums(r, d, self._room(out, at, j), first)
+
+        def receive(at: int, j: int, part: slice, r: Array, d: Array, first: int) -> None:
+            kernels.receive_sums(r, d, self._bins[j][part], self._room(out, at, j), first)
+
+        widths = dict.fromkeys(self._wide(), c)
+        for part in self._ranges(widths, ring, some):
+            rows = turned[:, part.start - some.start : part.stop - some.start]
+            self._multiply(SUMS, part, dict.fromkeys(widths, rows), ring, send, receive)
         return out
 
-    def cost_sums(self, c: int, ring: Ring) -> Cost:
-        """State the cost of `sums` of c numbers of each record."""
-        m, sent = self._core.n, [0] * self._core.n
-        for owner in set(self.owners):
-            for other in range(m):
-                if other != owner:
-                    each = len(self._attributes(owner)) * c * self.n * ring.bytes
-                    sent[other] += each
-        return Cost(len([*self._ranges(c, ring)]), tuple(sent)) if c else NOTHING
+    def cost_sums(self, c: int, ring: Ring, n: int | None = None) -> Cost:
+        """State the cost of `sums` of c numbers of each of n records."""
+        return self._cost_multiply(dict.fromkeys(self._wide(), c), ring, n)
 
-    def _sum_range(self, x: Array, records: slice, out: Array, ring: Ring) -> None:
-        core, c, k = self._core, x.shape[2], records.stop - records.start
-        step = self._step(SUMS, f"{c} columns of records {records.start} to {records.stop}")
+    def weighted(
+        self,
+        x: Mapping[int, Array],
+        weights: Mapping[int, Array],
+        ring: Ring,
+        records: slice | None = None,
+    ) -> Array:
+        """Sum up, for every record, numbers weighted by what its bins stand for.
+
+        Of shares x[j] (peers here, q, c) of some attributes, the same at all peers, and public
+        weights (q, B), elements of the ring, shares (peers here, c, k) of the sum over j and q of
+        weights[j][q, v] x[j][q], v being the record's bin. The k `records` are consecutive.
+
+        Reveals: nothing. Cost: `cost_weighted`.
+        """
+        core, some = self._core, records or slice(0, self.n)
+        k, c = some.stop - some.start, next(iter(x.values())).shape[2]
+        out = core.shares((k, c), ring.dtype, zero=True)
+        for j, own in x.items():
+            at = core.at(self.owners[j])
+            if self.n_bins[j] == 1:
+                out += np.einsum("q,pqc->pc", weights[j][:, 0], own)[:, None]
+            elif at is not None:
+                out[at] += weights[j].T[self._bins[j][some]] @ own[at]
+
+        def room(at: int, part: slice) -> Array:
+            rows: Array = out[at, part.start - some.start : part.stop - some.start]
+            return rows
+
+        def send(at: int, j: int, part: slice, r: Array, d: Array, first: int) -> None:
+            kernels.send_weighted(r, d, weights[j], room(at, part), first)
+
+        def receive(at: int, j: int, part: slice, r: Array, d: Array, first: int) -> None:
+            bins = self._bins[j][part]
+            kernels.receive_weighted(r, d, weights[j], bins, room(at, part), first)
+
+        wide = {j: x[j].reshape(len(core.here), 1, -1) for j in self._wide() if j in x}
+        for part in self._ranges({j: int(own.shape[2]) for j, own in wide.items()}, ring, some):
+            self._multiply(WEIGHTED, part, wide, ring, send, receive)
+        return np.swapaxes(out, 1, 2)
+
+    def cost_weighted(self, widths: Mapping[int, int], ring: Ring, n: int | None = None) -> Cost:
+        """State the cost of `weighted` for n records, with q c numbers of each attribute."""
+        return self._cost_multiply({j: widths[j] for j in self._wide() if j in widths}, ring, n)
+
+    def _multiply(
+        self,
+        name: str,
+        records: slice,
+        x: Mapping[int, Array],
+        ring: Ring,
+        send: Kernel,
+        receive: Kernel,
+    ) -> None:
+        """Exchange what makes products of shares x[j] (peers here, records or 1, width) with bins.
+
+        Both sides hand to a kernel: the peer's place, the attribute, records, what their seeds
+        expand to (k, B, few), d (k, width), and the number of the first of these few.
+        """
+        core, k = self._core, records.stop - records.start
+        widths = {j: own.shape[2] for j, own in x.items()}
+        step = self._step(name, f"{widths} of records {records.start} to {records.stop}")
         parcels = {}
         for pair in self._pairs(self.owners):
-            attributes, at, message = self._attributes(pair[1]), core.at(pair[0]), None
+            attributes, at, message = self._attributes(pair[1], x), core.at(pair[0]), None
+            size = k * sum(widths[j] for j in attributes)
             if at is not None:
-                message = np.empty((len(attributes), k, c), ring.dtype)
-                for place, j in enumerate(attributes):
-                    hist = self._room(out, at, j)
-                    for part, seeds, trees in self._chunks(self._sent, pair, j, records):
-                        inside = slice(part.start - records.start, part.stop - records.start)
-                        np.copyto(message[place, inside], x[at, part])
-                        for first, r in self._elements(trees, seeds, step, c, ring):
-                            kernels.send_sums(r, message[place, inside], hist, first)
-            shape = (len(attributes), k, c)
-            parcels[pair] = step.send(*pair, shape, ring.dtype, message)
+                message = np.empty(size, ring.dtype)
+                for j, d in self._blocks(message, attributes, widths, k):
+                    np.copyto(d, x[j][at])
+                    self._expand(self._sent, pair, j, records, d, ring, at, send)
+            parcels[pair] = step.send(*pair, (size,), ring.dtype, message)
         step.exchange()
         for pair, parcel in parcels.items():
-            if parcel.content is None:
-                continue
-            at = core.at(pair[1])
-            assert at is not None
-            for place, j in enumerate(self._attributes(pair[1])):
-                hist = self._room(out, at, j)
-                for part, seeds, trees in self._chunks(self._received, pair, j, records):
-                    inside = slice(part.start - records.start, part.stop - records.start)
-                    d = np.ascontiguousarray(parcel.content[place, inside])
-                    for first, r in self._elements(trees, seeds, step, c, ring):
-                        kernels.receive_sums(r, d, self._bins[j][part], hist, first)
+            if parcel.content is not None:
+                at = core.at(pair[1])
+                assert at is not None
+                # What arrived is added to, in place.
+                content = np.array(parcel.content)
+                for j, d in self._blocks(content, self._attributes(pair[1], x), widths, k):
+                    self._expand(self._received, pair, j, records, d, ring, at, receive)
+
+    def _expand(
+        self,
+        trees: Mapping[tuple[Pair, int], Any],
+        pair: Pair,
+        j: int,
+        records: slice,
+        d: Array,
+        ring: Ring,
+        at: int,
+        kernel: Kernel,
+    ) -> None:
+        """Hand the elements of all seeds of some records to a kernel, few at a time."""
+        each, c = _BLOCK_BITS // ring.bits, d.shape[1]
+        for part, seeds, grown in self._chunks(trees, pair, j, records):
+            inside = d[part.start - records.start : part.stop - records.start]
+            for block, first in enumerate(range(0, c, each)):
+                r = grown.stream(seeds, self._address, block).view(ring.dtype)
+                kernel(at, j, part, r, inside, first)
+
+    @staticmethod
+    def _blocks(
+        message: Array, attributes: Sequence[int], widths: Mapping[int, int], k: int
+    ) -> Iterator[tuple[int, Array]]:
+        """Cut a message into what belongs to each attribute, (k, width)."""
+        ends = np.cumsum([0, *(k * widths[j] for j in attributes)]).tolist()
+        for j, start, stop in zip(attributes, ends[:-1], ends[1:], strict=True):
+            yield j, message[start:stop].reshape(k, widths[j])
+
+    def _cost_multiply(self, widths: Mapping[int, int], ring: Ring, n: int | None) -> Cost:
+        m, sent, records = self._core.n, [0] * self._core.n, slice(0, self.n if n is None else n)
+        for j, width in widths.items():
+            for other in range(m):
+                if other != self.owners[j]:
+                    sent[other] += width * records.stop * ring.bytes
+        rounds = len([*self._ranges(widths, ring, records)])
+        return Cost(rounds, tuple(sent)) if rounds else NOTHING
 
     def _room(self, out: Array, at: int, attribute: int) -> Array:
         """Return where the sums of one peer for an attribute belong, (c, B)."""
         room: Array = out[at][:, self._span(attribute)]
         return room
 
-    def _elements(
-        self, trees: Any, seeds: Words, step: Step, c: int, ring: Ring
-    ) -> Iterator[tuple[int, Array]]:
-        """Expand seeds (k, B, 2) to c elements, few at a time: which is first, and (k, B, few)."""
-        each = _BLOCK_BITS // ring.bits
-        for block, first in enumerate(range(0, c, each)):
-            words = trees.stream(seeds, step.number, block)
-            yield first, words.view(ring.dtype)
-
-    def _ranges(self, c: int, ring: Ring) -> Iterator[slice]:
-        """Cut the records so that no message is too large for memory."""
-        widest = max((len(self._attributes(owner)) for owner in set(self.owners)), default=0)
-        if not c or not widest:
+    def _ranges(self, widths: Mapping[int, int], ring: Ring, records: slice) -> Iterator[slice]:
+        """Cut records so that no message is too large for memory."""
+        each = [
+            sum(widths[j] for j in self._attributes(owner, widths)) for owner in set(self.owners)
+        ]
+        if not any(each):
             return
-        most = max(1, _SENT // (widest * c * ring.bytes))
-        for start in range(0, self.n, most):
-            yield slice(start, min(start + most, self.n))
+        most = max(1, _SENT // (max(each) * ring.bytes))
+        for start in range(records.start, records.stop, most):
+            yield slice(start, min(start + most, records.stop))
 
     # Look-ups
 
@@ -364,9 +453,14 @@ class PuncturedBins:
         """Return all pairs of a peer and one of some owners that it is not."""
         return (pair for pair in permutations(range(self._core.n), 2) if pair[1] in owners)
 
-    def _attributes(self, owner: int) -> list[int]:
-        """Return the attributes of a peer that have more than one bin."""
-        return [j for j, own in enumerate(self.owners) if own == owner and self.n_bins[j] > 1]
+    def _wide(self) -> list[int]:
+        """Return the attributes that have more than one bin: of one, everybody knows it."""
+        return [j for j, bins in enumerate(self.n_bins) if bins > 1]
+
+    def _attributes(self, owner: int, among: Container[int] | None = None) -> list[int]:
+        """Return the attributes of a peer, those `among` some, that have more than one bin."""
+        found = [j for j in self._wide() if self.owners[j] == owner]
+        return found if among is None else [j for j in found if j in among]
 
     def _span(self, attribute: int) -> slice:
         return slice(int(self.offsets[attribute]), int(self.offsets[attribute + 1]))
