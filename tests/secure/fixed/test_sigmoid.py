@@ -2,7 +2,14 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.secure.fixed.sigmoid import MOST_KNOTS, cost_sigmoid, logistic_lines, sigmoid
+from hedgerow.secure.fixed.sigmoid import (
+    MOST_KNOTS,
+    cost_logistic,
+    cost_sigmoid,
+    logistic,
+    logistic_lines,
+    sigmoid,
+)
 from hedgerow.secure.ring import Z32, Z64
 from hedgerow.secure.secret import Engine
 from tests.secure.engines import metered, reveal, share
@@ -15,7 +22,7 @@ def stated(knots: int) -> float:
     return 0.0118 / 4.0**knots
 
 
-def logistic(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def exactly(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     p = 1 / (1 + np.exp(-x))
     return p, p * (1 - p)
 
@@ -33,7 +40,7 @@ def test_no_number_is_off_by_more_than_stated(knots: int, addends: int) -> None:
     y = np.arange(1 << (lines.span + lines.fine + 1))
     found = lines.values(y)
     for shift in (-(addends - 1) / 2, 0.5, (addends + 1) / 2):
-        p, slope = logistic((y + shift) / 2.0**lines.fine)
+        p, slope = exactly((y + shift) / 2.0**lines.fine)
         assert np.abs(found[0] + 0.5 - p).max() <= stated(knots)
         assert np.abs(found[1] - slope).max() <= stated(knots)
     assert found.min() >= 0
@@ -51,7 +58,7 @@ def test_the_error_is_as_stated(how: str, knots: int, fraction: int, out: int) -
     given = e.public(x, Z64)
     found = sigmoid(given, bits=fraction + 6, fraction=fraction, out=out, knots=knots)
     for got, exact, most in zip(
-        found, logistic(x / 2.0**fraction), (1 << out, (1 << out) // 4 + 1), strict=True
+        found, exactly(x / 2.0**fraction), (1 << out, (1 << out) // 4 + 1), strict=True
     ):
         numbers_ = Z64.signed(got.data)
         assert np.abs(numbers_ / 2.0**out - exact).max() <= stated(knots) + 2.0**-out
@@ -64,7 +71,7 @@ def test_the_error_is_as_stated(how: str, knots: int, fraction: int, out: int) -
 def test_coarse_numbers_are_rounded_by_half_a_step(knots: int, fraction: int) -> None:
     x, e = numbers(fraction), ErringEngine("never")
     found = sigmoid(e.public(x, Z64), bits=fraction + 6, fraction=fraction, out=20, knots=knots)
-    for got, exact in zip(found, logistic(x / 2.0**fraction), strict=True):
+    for got, exact in zip(found, exactly(x / 2.0**fraction), strict=True):
         off = np.abs(Z64.signed(got.data) / 2.0**20 - exact).max()
         assert off <= stated(knots) + 2.0**-20 + 2.0 ** -(fraction + 3)
 
@@ -77,9 +84,22 @@ def test_parties_agree_and_pay_what_is_stated(engine: Engine, ring, bits: int, k
     public = {"bits": bits, "fraction": 20, "out": 14, "knots": knots}
     spent = metered(engine, lambda: found.extend(sigmoid(shared, **public)))
     assert spent == cost_sigmoid(engine, x.shape, ring, **public)
-    for got, exact in zip(found, logistic(x / 2.0**20), strict=True):
+    for got, exact in zip(found, exactly(x / 2.0**20), strict=True):
         off = np.abs(ring.signed(reveal(got)) / 2.0**14 - exact).max()
         assert off <= stated(knots) + 2.0**-14
+
+
+@pytest.mark.parametrize("bits", [26, 58])
+def test_the_function_alone_costs_less(engine: Engine, bits: int) -> None:
+    x = numbers(20)[::100][:200].reshape(2, 100)
+    shared, found = share(engine, x, Z64), []
+    public = {"bits": bits, "fraction": 20, "out": 14}
+    spent = metered(engine, lambda: found.append(logistic(shared, **public)))
+    assert spent == cost_logistic(engine, x.shape, Z64, **public)
+    both = cost_sigmoid(engine, x.shape, Z64, **public)
+    assert sum(spent.bytes) < sum(both.bytes) or not sum(both.bytes)
+    off = np.abs(Z64.signed(reveal(found[0])) / 2.0**14 - exactly(x / 2.0**20)[0]).max()
+    assert off <= stated(2) + 2.0**-14
 
 
 def test_parameters_are_checked(engine: Engine) -> None:

@@ -56,16 +56,43 @@ def cost_sigmoid(
     return cost_evaluate(engine, shape, ring, lines, bits) + both
 
 
-def _lines(engine: Engine, fraction: int, out: int, knots: int) -> LineTable:
+def logistic(x: Secret, *, bits: int, fraction: int, out: int, knots: int = 2) -> Secret:
+    """Return p of `sigmoid` alone, for less.
+
+    Reveals: nothing. Cost: `cost_logistic`.
+    """
+    lines = _lines(x.engine, fraction, out, knots, slope=False)
+    found = evaluate(x, lines, bits)[0] + (1 << (lines.fraction - 1))
+    return rescale(found, lines.fraction - out)
+
+
+def cost_logistic(
+    engine: Engine,
+    shape: tuple[int, ...],
+    ring: Ring,
+    *,
+    bits: int,
+    fraction: int,
+    out: int,
+    knots: int = 2,
+) -> Cost:
+    """State the cost of `logistic` for an array of a shape over a ring."""
+    lines = _lines(engine, fraction, out, knots, slope=False)
+    rounded = cost_rescale(engine, shape, lines.fraction - out, ring)
+    return cost_evaluate(engine, shape, ring, lines, bits) + rounded
+
+
+def _lines(engine: Engine, fraction: int, out: int, knots: int, *, slope: bool = True) -> LineTable:
     check_range("knots", knots, 1, MOST_KNOTS)
     check_range("out", out, 0, FRACTION)
-    return logistic_lines(knots, engine.n_addends, fraction)
+    return logistic_lines(knots, engine.n_addends, fraction, slope=slope)
 
 
 @cache
-def logistic_lines(knots: int, addends: int, given: int) -> LineTable:
+def logistic_lines(knots: int, addends: int, given: int, *, slope: bool = True) -> LineTable:
     """Return the lines of p - 1/2 and p (1 - p); what they miss beyond 2**span is less."""
-    return LineTable((_HALF, _SLOPE), knots, 3 if knots < 3 else 4, addends, given)
+    curves = (_HALF, _SLOPE) if slope else (_HALF,)
+    return LineTable(curves, knots, 3 if knots < 3 else 4, addends, given)
 
 
 def _beyond_half(y: NDArray[np.float64]) -> NDArray[np.float64]:
