@@ -146,6 +146,33 @@ def test_many_records_are_summed_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_array_equal(weighed[0], weights[0][bins[0]] * one.sum(dtype=np.uint32))
 
 
+@pytest.mark.parametrize(("few", "times"), [(1 << 20, 1), (0, 2)])
+def test_seeds_of_a_batch_are_grown_once(
+    few: int, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(punctured, "KEPT", 0)
+    monkeypatch.setattr(punctured, "FEW", few)
+    engine = an_engine(2)
+    seeds, bins = planted(engine)
+    grown: list[slice] = []
+    for trees in seeds._sent.values():
+        monkeypatch.setattr(
+            trees, "seeds", lambda part, own=trees.seeds: grown.append(part) or own(part)
+        )
+    x, one = shares(2, (1, 40), Z64), shares(2, (1, 1), Z64)
+    weights = {j: np.arange(width, dtype=np.uint64)[None] for j, width in enumerate(BINS)}
+    for records in (slice(0, 40), slice(40, 80), slice(0, 40)):
+        weighed = seeds.weighted(dict.fromkeys(weights, one), weights, Z64, records)
+        found = seeds.sums(x, Z64, records).sum(axis=0, dtype=np.uint64)[0]
+        clear = sum(weights[j][0][bins[j][records]] for j in weights) * one.sum(dtype=np.uint64)
+        np.testing.assert_array_equal(weighed.sum(axis=0, dtype=np.uint64)[0], clear)
+        hot = bins[0][records] == np.arange(BINS[0])[:, None]
+        expected = hot.astype(np.uint64) @ x.sum(axis=0, dtype=np.uint64)[0]
+        np.testing.assert_array_equal(found[: BINS[0]], expected)
+    # 256 bins are grown 16 records at a time.
+    assert len(grown) == times * 3 * (3 + 3)
+
+
 class Heard(Simulator):
     """Keeps what is sent by peer 1 to peer 0."""
 

@@ -53,6 +53,8 @@ PLANT, SUMS, WEIGHTED, LOOK_UP = "punctured seeds", "sums by bins", "weighted su
 """Names of the steps, on meters."""
 KEPT: Final = 1 << 29
 """Bytes of seeds that a process keeps; the rest is grown again whenever it is needed."""
+FEW: Final = 1 << 26
+"""Bytes of those that are kept until other records are asked for."""
 _SENT: Final = 1 << 26
 # Seeds that are expanded at a time stay in the processor's cache, with what comes of them.
 _CHUNK: Final = 1 << 12
@@ -93,6 +95,8 @@ class PuncturedBins:
         self._sent: dict[tuple[Pair, int], SenderTrees] = {}
         self._received: dict[tuple[Pair, int], ReceiverTrees] = {}
         self._seeds: dict[tuple[Pair, int], Words] = {}
+        self._few: dict[tuple[int, int], Words] = {}
+        self._few_bytes, self._latest = 0, slice(0, 0)
         self._address = -1
         if n:
             self._plant()
@@ -206,7 +210,7 @@ class PuncturedBins:
         def receive(at: int, j: int, part: slice, r: Array, d: Array, first: int) -> None:
             kernels.receive_sums(r, d, self._bins[j][part], self._room(out, at, j), first)
 
-        widths = dict.fromkeys(self._wide(), c)
+        widths: dict[int, int] = dict.fromkeys(self._wide(), int(c))
         for part in self._ranges(widths, ring, some):
             rows = turned[:, part.start - some.start : part.stop - some.start]
             self._multiply(SUMS, part, dict.fromkeys(widths, rows), ring, send, receive)
@@ -443,7 +447,23 @@ class PuncturedBins:
             kept = self._seeds[pair, j] = grown.seeds()
         for start in range(records.start, records.stop, step):
             part = slice(start, min(start + step, records.stop))
-            yield part, grown.seeds(part) if kept is None else kept[part], grown
+            yield part, self._grown(grown, part, records) if kept is None else kept[part], grown
+
+    def _grown(self, trees: Any, part: slice, records: slice) -> Words:
+        """Grow the seeds of a part of some records, and keep them until others are asked for.
+
+        A batch is asked for twice: its weighted sums, then the sums of what comes of them.
+        """
+        if records != self._latest:
+            self._latest, self._few, self._few_bytes = records, {}, 0
+        key = (id(trees), part.start)
+        seeds: Words | None = self._few.get(key)
+        if seeds is None:
+            seeds = trees.seeds(part)
+            if self._few_bytes + seeds.nbytes <= FEW:
+                self._few[key] = seeds
+                self._few_bytes += seeds.nbytes
+        return seeds
 
     def _fits(self, j: int) -> bool:
         kept = sum(words.nbytes for words in self._seeds.values())
