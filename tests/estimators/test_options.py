@@ -26,6 +26,7 @@ OTHERS: dict[Any, set[str]] = {
     hedgerow.PivotBoostingRegressor: OF_PEERS,
     hedgerow.PivotForestClassifier: OF_PEERS,
     hedgerow.PivotForestRegressor: OF_PEERS,
+    hedgerow.PivotLogisticRegression: OF_PEERS,
     hedgerow.PivotTreeClassifier: OF_PEERS,
     hedgerow.PivotTreeRegressor: OF_PEERS,
 }

@@ -62,6 +62,7 @@ BY_DEFAULT = {
         "pivot-tree, basic",
         "pivot-forest, basic",
         "pivot-boosting, hidden",
+        "pivot-logistic, basic",
     },
     "flower": {"topdown, noisy-counts", "topdown, local-rnm"},
 }
@@ -177,6 +178,9 @@ def without_agreement(
     if isinstance(job, PivotJob):
         rounds = getattr(job.plan, "n_estimators", 0) if job.protocol == "pivot-boosting" else 0
         stages = 1 + rounds + len(of_rows(here).get(0, ()))
+        if job.protocol == "pivot-logistic":
+            # Weights and velocity, at the end of each epoch.
+            stages += job.levels
         begin = [("stages", 8), ("version of Pivot", 8), ("prepared", 16)]
     else:
         stages = job.levels + is_published(job.protocol)

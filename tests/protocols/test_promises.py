@@ -29,6 +29,7 @@ from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.median.forest import grow_median_forest
 from hedgerow.protocols.median.options import MedianOptions
 from hedgerow.protocols.median.plan import MedianPlan
+from hedgerow.protocols.pivot.logistic.options import LogisticOptions
 from hedgerow.protocols.pivot.options import (
     PivotBoostingOptions,
     PivotForestOptions,
@@ -411,7 +412,7 @@ def by_peers(plan: PeerPlan) -> list[Trained]:
     """Grow a tree among peers, each with some of the columns."""
     rng, n = np.random.default_rng(0), plan.capacity
     bins = {j: rng.integers(0, k, n) for j, k in enumerate(plan.domain.n_bins)}
-    target = rng.integers(0, 3, n) if plan.classes else rng.integers(-9, 9, n)
+    target = rng.integers(0, plan.classes, n) if plan.classes else rng.integers(-9, 9, n)
     ledger = Ledger()
     plan.charge(ledger)
     tables = [
@@ -438,6 +439,11 @@ def peer_cases() -> list[Case]:
             boosted = PivotBoostingOptions(n_estimators=2, max_depth=2, hide=hide)  # type: ignore[arg-type]
             plan = boosted.plan(domain, owners=(0, 0, 1), n_peers=2, target_at=1)
             found.append(Case(f"peers, boosting, {kind}, hide {hide}", plan, by_peers))
+    for hide in ("nothing", "weights"):
+        for domain, classes in ((TWO, 2), (DOMAIN, 3)):
+            linear = LogisticOptions(max_iter=2, hide=hide)  # type: ignore[arg-type]
+            plan = linear.plan(domain, owners=(0, 0, 1), n_peers=2, target_at=1)
+            found.append(Case(f"peers, logistic, {classes} classes, hide {hide}", plan, by_peers))
     return found
 
 

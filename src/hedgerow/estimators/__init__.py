@@ -12,6 +12,7 @@ from hedgerow.estimators.hidden.regressor import HiddenTreeRegressor
 from hedgerow.estimators.hidden.tree import HiddenTreeClassifier
 from hedgerow.estimators.id3 import ID3Classifier
 from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
+from hedgerow.estimators.pivot.logistic import PivotLogisticRegression
 from hedgerow.estimators.pivot_boosting import PivotBoostingClassifier, PivotBoostingRegressor
 from hedgerow.estimators.pivot_forest import PivotForestClassifier, PivotForestRegressor
 from hedgerow.estimators.pivot_tree import PivotTreeClassifier, PivotTreeRegressor
@@ -40,6 +41,7 @@ __all__ = [
     "PivotBoostingRegressor",
     "PivotForestClassifier",
     "PivotForestRegressor",
+    "PivotLogisticRegression",
     "PivotTreeClassifier",
     "PivotTreeRegressor",
     "TopDownTreeClassifier",

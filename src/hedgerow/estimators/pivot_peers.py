@@ -34,15 +34,13 @@ from hedgerow.trees.model import Model
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PeersEstimator(AccountedEstimator):
+class PeersModel(AccountedEstimator):
     """What all models over the columns of peers share: tables, training, answers, records."""
 
     _model_name: ClassVar[str] = "run_"
     _task: ClassVar[Task]
     _protocol: ClassVar[PeerProtocol]
     _options_type: ClassVar[type[PeerOptions]]
-    _opened_name: ClassVar[str]
-    """The attribute that has the model where nothing is hidden of it."""
     insecure_domain_from_data = False
 
     n_peers: int = 3
@@ -177,7 +175,7 @@ class PeersEstimator(AccountedEstimator):
             ledger.mark_not_private("the domain, known to all peers, was read from their data")
         plan.charge(ledger)
 
-    def _answers(self, X: Any, *, proba: bool = False) -> NDArray[Any]:
+    def _answers(self, X: Any, *, proba: bool = False, what: str | None = None) -> NDArray[Any]:
         """Have the peers answer rows for the one with the target."""
         check_is_fitted(self, "run_")
         query = encode(self._table(X, reset=False), self.domain_)
@@ -190,29 +188,9 @@ class PeersEstimator(AccountedEstimator):
             self.privacy_,
             asker=self.plan_.target_at,
             proba=proba,
+            what=what,
             seed=self.random_state,
         )
-
-    def to_json(self) -> str:
-        """Write a model that the peers see as JSON, with its domain and ledger; H501 if hidden."""
-        return self._opened().to_json(privacy=json.loads(self.privacy_.to_json()))
-
-    def to_sklearn(self, on: Literal["values", "bins"] = "values") -> Any:
-        """Export a model that the peers see as a scikit-learn estimator; H501 if it is hidden."""
-        return to_sklearn(self._opened(), on=on)
-
-    def to_onnx(self, on: Literal["values", "bins"] = "values") -> Any:
-        """Export a model that the peers see as an ONNX model (extra ``hedgerow[onnx]``); H501."""
-        return to_onnx(self._opened(), on=on)
-
-    def _opened(self) -> Model:
-        check_is_fitted(self, "run_")
-        model: Model | None = getattr(self, self._opened_name, None)
-        if model is None:
-            raise Code.BAD_PARAMETER.error(
-                expected="a model that the peers see", found="one that is hidden", fix="ask it"
-            )
-        return model
 
     @property
     def offline_(self) -> Reading:
@@ -271,7 +249,35 @@ class PeersEstimator(AccountedEstimator):
             account.check([exact_release(STRUCTURE, EVERYONE)])
 
 
-class PeersClassifier(TableClassifier, PeersEstimator):
+class PeersEstimator(PeersModel):
+    """Trees over the columns of peers, which are exported like any others where peers see them."""
+
+    _opened_name: ClassVar[str]
+    """The attribute that has the model where nothing is hidden of it."""
+
+    def to_json(self) -> str:
+        """Write a model that the peers see as JSON, with its domain and ledger; H501 if hidden."""
+        return self._opened().to_json(privacy=json.loads(self.privacy_.to_json()))
+
+    def to_sklearn(self, on: Literal["values", "bins"] = "values") -> Any:
+        """Export a model that the peers see as a scikit-learn estimator; H501 if it is hidden."""
+        return to_sklearn(self._opened(), on=on)
+
+    def to_onnx(self, on: Literal["values", "bins"] = "values") -> Any:
+        """Export a model that the peers see as an ONNX model (extra ``hedgerow[onnx]``); H501."""
+        return to_onnx(self._opened(), on=on)
+
+    def _opened(self) -> Model:
+        check_is_fitted(self, "run_")
+        model: Model | None = getattr(self, self._opened_name, None)
+        if model is None:
+            raise Code.BAD_PARAMETER.error(
+                expected="a model that the peers see", found="one that is hidden", fix="ask it"
+            )
+        return model
+
+
+class PeersClassifier(TableClassifier, PeersModel):
     """Classes of rows, each peer looking at its own columns."""
 
     _task = "classification"
@@ -283,7 +289,7 @@ class PeersClassifier(TableClassifier, PeersEstimator):
         return labels
 
 
-class PeersRegressor(TableRegressor, PeersEstimator):
+class PeersRegressor(TableRegressor, PeersModel):
     """Values of rows, each peer looking at its own columns."""
 
     _task = "regression"

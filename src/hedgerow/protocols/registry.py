@@ -9,6 +9,7 @@ from hedgerow.protocols.hidden.open_id3 import OPEN_TREE
 from hedgerow.protocols.hidden.protocol import HiddenProtocol, ServerProtocol
 from hedgerow.protocols.hidden.regression import HIDDEN_REGRESSION
 from hedgerow.protocols.pivot.boosting import PEER_BOOSTING
+from hedgerow.protocols.pivot.logistic.protocol import PEER_LOGISTIC
 from hedgerow.protocols.pivot.peer_plan import PeerPlan
 from hedgerow.protocols.pivot.protocol import PeerProtocol
 from hedgerow.protocols.pivot.trees import PEER_FOREST, PEER_TREE
@@ -31,6 +32,7 @@ PEER_PROTOCOLS: dict[str, PeerProtocol] = {
     "pivot-tree": PEER_TREE,
     "pivot-forest": PEER_FOREST,
     "pivot-boosting": PEER_BOOSTING,
+    "pivot-logistic": PEER_LOGISTIC,
 }
 """What peers train, who have shares of what is hidden of it."""
 

@@ -168,6 +168,7 @@ HOSTILE = {
         "largest_depth": {"max_depth": 1 << 40},
         "largest_trees_per_job": {"n_estimators": 1000},
     },
+    "pivot-logistic": {"largest_trees_per_job": {"max_iter": 1 << 40}},
     "evaluation": {"largest_epsilon_per_job": {"epsilon": 2.0}},
 }
 """Tables of jobs of every kind, by the line of the policy that is in the way."""

@@ -3,7 +3,9 @@
 import math
 import os
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from hedgerow.errors import Code
@@ -11,7 +13,9 @@ from hedgerow.parties.store.accounts import balances_in
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.meters import read_meter
 from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
+from hedgerow.parties.vertical.peer_part import read_state
 from hedgerow.protocols.pivot.run import ask_peers
+from hedgerow.secure.ring import Z64
 from tests.parties.towns import json_of
 from tests.parties.vertical.peer_towns import (
     PEERS,
@@ -20,6 +24,7 @@ from tests.parties.vertical.peer_towns import (
     aligned,
     charged,
     make_job,
+    run_here,
 )
 from tests.protocols.vertical_id3.ppid3_runs import WEATHER, weather
 
@@ -70,6 +75,42 @@ def test_the_tree_is_that_of_one_process_and_peers_ask_it(
         # Which rows are common the peers learn in a ring alone.
         assert ("which own ids all have" in opened) == (align == "ring")
         assert ("leaves" in opened) == (hide == "nothing")
+    finally:
+        town.stop()
+
+
+@pytest.mark.parametrize("hide", ["nothing", "weights"])
+def test_weights_are_those_of_one_process_and_peers_ask_for_probabilities(
+    tmp_path: Path, hide: str
+) -> None:
+    town = PeerTown(tmp_path, queries_per_model=9, queries_per_analyst=8)
+    try:
+        town.start()
+        plan: dict[str, Any] = {"max_iter": 3, "learning_rate": 1.0, "hide": hide}
+        job = make_job(protocol="pivot-logistic", plan=plan)
+        run = town.post(job, "wren")
+        town.until_state(run, "done")
+        here, kept = run_here(job), [read_state(town.stored(name, job)) for name in PEERS]
+        if hide == "weights":
+            total = sum(one["weights"] for one in kept)
+            whole, expected = here.model.to_state()["weights"].sum(axis=0), Z64.signed(total[0])
+            assert len({one["weights"].tobytes() for one in kept}) == len(PEERS)
+            found = Z64.signed(whole)
+        else:
+            assert len({one["opened"].tobytes() for one in kept}) == 1
+            found, expected = here.model.to_state()["opened"], kept[0]["opened"]
+        # Rounded at random, by a unit in the last place of probabilities in every batch.
+        unit = 2.0 ** kept[0]["bits"][0]
+        np.testing.assert_allclose(found / unit, expected / unit, rtol=0, atol=0.05)
+        given = ["--id", 1, "--id", 9, "--format", "json"]
+        asked = json_of(town.command("rook", "query", "tennis", *given, "--proba"))["rows"]
+        classes = json_of(town.command("rook", "query", "tennis", *given))["rows"]
+        assert [row["class"] for row in asked] == [row["class"] for row in classes]
+        plan_here, bins = aligned(job), {j: weather().bins[[0, 8], j] for j in range(4)}
+        chances = ask_peers(plan_here, here.model, bins, 2, charged(plan_here), proba=True)
+        for row, expected_row in zip(asked, chances, strict=True):
+            shown = [value for key, value in row.items() if key not in ("id", "class")]
+            np.testing.assert_allclose(shown, expected_row, rtol=0, atol=0.05)
     finally:
         town.stop()
 

@@ -84,17 +84,23 @@ def runs(plan: PivotPlan, *, constant: bool) -> tuple[list[list[Any]], PeerTrees
 def test_messages_say_nothing(hide: str) -> None:
     options = PivotOptions(max_depth=2, hide=hide)  # type: ignore[arg-type]
     plan = options.plan(DOMAIN, N, owners=OWNERS, n_peers=PEERS, target_at=0)
-    shapes, sizes = [], []
-    bits: list[list[Any]] = []
+    shapes, every = [], []
     for constant in (False, True):
-        every, tree = runs(plan, constant=constant)
+        sent, tree = runs(plan, constant=constant)
         shapes.append(tree.shape.first_child.tolist())
-        sizes += [[(step, to, a.shape, a.dtype) for step, to, a in one] for one in every]
-        bits += [
-            [np.unpackbits(array.reshape(-1).view(np.uint8)) for _, _, array in one]
-            for one in every
-        ]
+        every.append(sent)
     assert shapes[0] == shapes[1]
+    say_nothing(every)
+
+
+def say_nothing(every: list[list[list[Any]]]) -> None:
+    """Compare the messages of several runs on one table with those of as many on another."""
+    runs_each = [one for sent in every for one in sent]
+    sizes = [[(step, to, a.shape, a.dtype) for step, to, a in one] for one in runs_each]
+    bits = [
+        [np.unpackbits(array.reshape(-1).view(np.uint8)) for _, _, array in one]
+        for one in runs_each
+    ]
     assert all(one == sizes[0] for one in sizes)
     for place, found in enumerate(zip(*bits, strict=True)):
         # Padding is the same in all runs, whatever the rows; nothing else is, but by chance.

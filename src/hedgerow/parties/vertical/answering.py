@@ -67,9 +67,10 @@ Count = Annotated[int, Field(ge=1, le=MOST_INSTANCES)]
 
 
 class AskFields(RequestFields):
-    """The tree that is asked."""
+    """The model that is asked; among peers perhaps for probabilities (`proba`)."""
 
     model: RequestedName
+    proba: bool = False
 
 
 class AskedIds(RequestFields):
@@ -82,9 +83,13 @@ class AskedIds(RequestFields):
 
 
 class MeetSitesFields(RequestFields):
-    """A question of so many `rows` to a model, by the hash of its `job`, in a session."""
+    """A question of so many `rows` to a model, by the hash of its `job`, in a session.
+
+    Among peers perhaps for probabilities (`proba`).
+    """
 
     model: RequestedName
+    proba: bool = False
     job: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     session: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     rows: Count
@@ -118,14 +123,14 @@ class HolderAnswers(HolderSessions):
 
         Payload: an object with ``ids``, at most 10,000. Reply: as payload an object: ``classes``,
         in words, and by instance ``counts``, class counts of its leaf, null where the class site
-        keeps them; among peers ``index``, its class by number, or ``values`` of a target that is a
-        number.
+        keeps them; among peers ``index``, its class by number, ``probabilities`` of all classes, or
+        ``values`` of a target that is a number.
         """
         self.check_operator(caller)
         job = job_of(self.config.state, fields.model)
         told = payload.read()
         ids = AskedIds.model_validate(jsonfile.loads(told, Code.BAD_REQUEST)).ids
-        side, rows = side_of(self.config, job, fields.model), len(ids)
+        side, rows = side_of(self.config, job, fields.model, proba=fields.proba), len(ids)
         side.prepare(ids, self._lock)
         session = secrets.token_bytes(16)
         with ExitStack() as stack:
@@ -134,6 +139,7 @@ class HolderAnswers(HolderSessions):
             self._charge(fields.model, self.config.name, session, rows)
             invited = {
                 "model": fields.model,
+                "proba": fields.proba,
                 "job": job.hash,
                 "session": session.hex(),
                 "rows": rows,
@@ -158,7 +164,7 @@ class HolderAnswers(HolderSessions):
         """
         job = job_of(self.config.state, fields.model)
         self.check_holder(caller, job, fields.job)
-        side = side_of(self.config, job, fields.model)
+        side = side_of(self.config, job, fields.model, proba=fields.proba)
         ids = self._told(payload, fields.rows) if side.all_know_ids else None
         try:
             side.prepare(ids, self._lock)
@@ -231,7 +237,7 @@ def ask_holders(
     """Have this party's own daemon ask; the answers by id, or None where the class site has them.
 
     More than a question may have are several questions; an id that is there twice is asked once.
-    H501 for probabilities among peers, who learn the class alone.
+    H501 for probabilities where peers learn the class alone.
     """
     job = job_of(config.state, model)
     if isinstance(job, PivotJob):
@@ -241,7 +247,7 @@ def ask_holders(
     every: Found = {}
     for at in range(0, len(names), MOST_INSTANCES):
         asked = json.dumps({"ids": names[at : at + MOST_INSTANCES].tolist()}).encode()
-        fields = {"model": model}
+        fields = {"model": model, "proba": proba and isinstance(job, PivotJob)}
         reply = call_member(config, config.me, "sites-ask", fields, asked, seconds=seconds)
         found = jsonfile.loads(reply.payload, Code.BAD_REPLY)
         if found.get("counts", ()) is None:
@@ -267,6 +273,9 @@ def _read_answers(found: Found, *, proba: bool) -> ModelAnswers:
     none, classes = np.empty(0, dtype=np.int64), tuple(found.get("classes", ()))
     if "values" in found:
         return ModelAnswers(none, (), values=np.asarray(found["values"], dtype=np.float64))
+    if "probabilities" in found:
+        chances = np.asarray(found["probabilities"], dtype=np.float64)
+        return ModelAnswers(chances.argmax(axis=1), classes, chances)
     if "index" in found:
         return ModelAnswers(np.asarray(found["index"], dtype=np.int64), classes)
     counts = np.asarray(found["counts"], dtype=np.int64).reshape(-1, len(classes))

@@ -55,7 +55,7 @@ class PivotJob(JobFile, Job):
     Fewer than `least_records` rows that all of them have end the run, where they learn how many.
     """
 
-    protocol: Literal["pivot-tree", "pivot-forest", "pivot-boosting"]
+    protocol: Literal["pivot-tree", "pivot-forest", "pivot-boosting", "pivot-logistic"]
     model: Name | None = None
     peers: Annotated[tuple[Name, ...], Field(min_length=FEWEST, max_length=MOST)]
     columns: dict[Name, tuple[str, ...]]

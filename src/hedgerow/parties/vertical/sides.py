@@ -36,7 +36,8 @@ from hedgerow.protocols.vertical_id3.site import Site
 HolderJob = VerticalJob | PivotJob
 Ids = list[str]
 Found = dict[str, Any]
-"""What the asker is told: ``classes`` and ``counts`` or ``index`` by instance, or ``values``."""
+"""What the asker is told: ``classes`` and by instance ``counts``, ``index`` or ``probabilities``;
+or ``values``."""
 
 
 class AnsweringSide(ABC):
@@ -102,8 +103,12 @@ class PeerSide(AnsweringSide):
 
     all_know_ids = True
 
-    def __init__(self, config: PartyConfig, job: PivotJob, model: str) -> None:
+    def __init__(
+        self, config: PartyConfig, job: PivotJob, model: str, *, proba: bool = False
+    ) -> None:
         self._config, self._job, self._model = config, job, model
+        plan = job.make_plan()
+        self._what = peer_protocol(plan).asks(plan, proba)
 
     def prepare(self, ids: Ids | None, lock: threading.Lock) -> None:
         """See `AnsweringSide.prepare`."""
@@ -122,8 +127,7 @@ class PeerSide(AnsweringSide):
 
     def attend(self, network: TLSNetwork, asker: int, rows: int) -> Found | None:
         """See `AnsweringSide.attend`."""
-        job, plan = self._job, self._job.make_plan()
-        what = peer_protocol(plan).asks(plan, proba=False)
+        job, plan, what = self._job, self._job.make_plan(), self._what
         question = PeerQuestion(asker, rows, what)
         found = respond(Context(network, job.peers, plan, question, self._part, self._ledger))
         if found is None:
@@ -133,14 +137,17 @@ class PeerSide(AnsweringSide):
         target = job.domain.target
         assert target is not None
         assert target.classes is not None
-        return {"classes": list(target.classes), "index": found.tolist()}
+        key = "index" if what == "class" else "probabilities"
+        return {"classes": list(target.classes), key: found.tolist()}
 
 
-def side_of(config: PartyConfig, job: HolderJob, model: str) -> AnsweringSide:
-    """Return what this party is in questions to a model."""
+def side_of(
+    config: PartyConfig, job: HolderJob, model: str, *, proba: bool = False
+) -> AnsweringSide:
+    """Return what this party is in questions to a model; H501 for what peers do not answer."""
     if isinstance(job, VerticalJob):
         return SiteSide(config, job, model)
-    return PeerSide(config, job, model)
+    return PeerSide(config, job, model, proba=proba)
 
 
 def job_of(state: StateFolder, model: str) -> HolderJob:

@@ -6,11 +6,13 @@ Paper: wu2020pivot.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from math import isinf
 from typing import Any, ClassVar, Literal, Self
+
+from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.privacy import Ledger, Opening, Release
@@ -25,7 +27,8 @@ from hedgerow.protocols.vertical_id3.leakage import (
 )
 from hedgerow.secure.additive import EVERYONE
 from hedgerow.secure.additive.core import FEWEST, MOST
-from hedgerow.secure.additive.punctured import MOST_BINS
+from hedgerow.secure.additive.punctured import MOST_BINS, PuncturedBins
+from hedgerow.secure.additive.transfers import Transfers
 from hedgerow.secure.ring import Ring
 from hedgerow.tables import Domain
 
@@ -111,6 +114,13 @@ class PeerPlan(ABC):
     def layout(self) -> Layout:
         """Columns of histograms and choices."""
         return Layout(self.domain, "binary")
+
+    def plant(self, provider: Transfers, bins: Mapping[int, NDArray[Any]], n: int) -> PuncturedBins:
+        """Puncture the bins of n rows, those of attributes whose owner lives here.
+
+        Cost: `PuncturedBins.cost_plant`.
+        """
+        return PuncturedBins(provider, self.owners, self.domain.n_bins.tolist(), bins, n)
 
     @abstractmethod
     def model_releases(self) -> Sequence[Release]:

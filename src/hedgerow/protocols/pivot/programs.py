@@ -30,7 +30,7 @@ from hedgerow.protocols.pivot.protocol import ANSWERS, PeerData, PeerModel
 from hedgerow.protocols.registry import peer_protocol
 from hedgerow.secure.additive import AdditiveEngine
 from hedgerow.secure.additive.ciphertexts import DEAL, JointKey
-from hedgerow.secure.additive.punctured import PLANT, PuncturedBins, check_bins
+from hedgerow.secure.additive.punctured import PLANT, check_bins
 from hedgerow.secure.additive.transfers import PREPROCESSING, SETUP
 from hedgerow.secure.secret import Secret, concatenate
 
@@ -163,9 +163,7 @@ def _data(context: Context, engine: AdditiveEngine, table: PeerTable) -> PeerDat
         return PeerData(
             engine, columns, lambda x: rows_of(plan.layout, x, secret_choices=plan.hides)
         )
-    seeds = PuncturedBins(
-        transfers(engine), plan.owners, plan.domain.n_bins.tolist(), table.bins, table.n
-    )
+    seeds = plan.plant(transfers(engine), table.bins, table.n)
     return PeerData(engine, columns, lambda x: PeerColumns(plan.layout, x, seeds), seeds)
 
 

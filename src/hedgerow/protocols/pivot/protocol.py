@@ -33,8 +33,8 @@ class PeerData:
 
     `columns` (k, n) are shares of what `PeerTable.columns` says: classes, or presence and target.
     `rows` takes such columns of several trees, (trees, k, n), and returns the rows at their roots.
-    `seeds` are the attributes where they lie at their owners, and None where they are shared or
-    encrypted.
+    `seeds` are what `PeerPlan.plant` makes of the attributes where they lie at their owners, and
+    None where they are shared or encrypted.
     """
 
     engine: AdditiveEngine

@@ -100,14 +100,15 @@ def ask_peers(
     *,
     asker: int = 0,
     proba: bool = False,
+    what: str | None = None,
     seed: int | None = None,
 ) -> NDArray[Any]:
     """Have a peer ask for n rows, of which each peer knows its own bins; all in this process.
 
-    Returns class indices, values, or probabilities.
+    Returns class indices, values, or probabilities; or `what` else a protocol answers.
     """
     network = Simulator(plan.n_peers)
-    job = PeerQuestion(asker, n, peer_protocol(plan).asks(plan, proba))
+    job = PeerQuestion(asker, n, what or peer_protocol(plan).asks(plan, proba))
     table = PeerAnswers(model.to_state(), bins)
     context = Context(network, members_of(plan), plan, job, table, ledger, seed=seed)
     found = respond(context)

@@ -1,0 +1,1 @@
+"""Linear models over columns that lie at peers."""
