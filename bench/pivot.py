@@ -9,7 +9,8 @@ that hold every byte back for 20 ms one way and limit nothing else. A round, in 
 once, takes one way; `computed_at_40_ms` adds that for every round to the seconds on loopback. (g)
 A run that was prepared, in `ahead_s`. (h) Ten boosted trees of two classes, for 50,000 x 45 among
 three peers and about the published 50,000 x 15 between two; the logistic function and softmax of as
-many rows, alone.
+many rows, alone. (i) Logistic regression on the rows of (a), with few bins and many: an epoch
+alone, with what is made ahead for it.
 
 Megabytes are payload that the busiest peer sends, memory that of the largest process. Every peer
 makes its columns from a seed; the target follows from attributes of all peers, with noise.
@@ -30,9 +31,12 @@ from bench.consortium.links import Links
 from bench.consortium.wan import DELAY
 from bench.harness import row
 from hedgerow.net.launch import Outcome, run_parties
+from hedgerow.net.meter import Reading
 from hedgerow.net.network import Network
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.contract import Context
+from hedgerow.protocols.pivot.growth import PeerTrees
+from hedgerow.protocols.pivot.logistic.options import LogisticOptions
 from hedgerow.protocols.pivot.options import PeerOptions, PivotBoostingOptions, PivotOptions
 from hedgerow.protocols.pivot.peer_plan import PeerPlan
 from hedgerow.protocols.pivot.programs import (
@@ -57,7 +61,12 @@ LIMIT = 1800.0
 class Case:
     """One setting; `each` are attributes of every peer, `asked` rows that are answered after.
 
+    <<<<<<< HEAD
     `ahead`: peers have prepared the run before. `rounds`: of boosting, in place of one tree.
+    =======
+    `ahead`: peers have prepared the run before. With `epochs` it is logistic regression, else a
+    tree.
+    >>>>>>> 9ed4680 (Bench: logistic regression among peers, by epochs)
     """
 
     n: int = 50_000
@@ -71,11 +80,14 @@ class Case:
     asked: int = 0
     ahead: bool = False
     rounds: int = 0
+    epochs: int = 0
 
     def __str__(self) -> str:
         return (
             f"{self.n:,} rows, {self.m} peers, {self.each} attributes each, {self.bins} bins, "
-            f"{self.classes} classes, depth {self.depth}, hide {self.hide}"
+            f"{self.classes} classes, "
+            + (f"{self.epochs} epochs" if self.epochs else f"depth {self.depth}")
+            + f", hide {self.hide}"
             + ("" if self.linear == "transfers" else f", {self.linear}")
             + (", prepared ahead" if self.ahead else "")
             + (f", {self.rounds} rounds" if self.rounds else "")
@@ -90,11 +102,19 @@ class Case:
         ]
         target = Target(name="y", classes=tuple(map(str, range(self.classes))))
         owners = [j // self.each for j in range(len(names))]
-        shown: Any = {"max_depth": self.depth, "hide": self.hide}
-        options: PeerOptions = PivotBoostingOptions(n_estimators=max(1, self.rounds), **shown)
-        if not self.rounds:
-            linear: Any = {"linear": self.linear, "insecure_dealer": self.linear != "transfers"}
-            options = PivotOptions(**shown, **linear)
+        shown: Any = {"hide": self.hide}
+        options: PeerOptions
+        if self.epochs:
+            options = LogisticOptions(max_iter=self.epochs, **shown)
+        elif self.rounds:
+            options = PivotBoostingOptions(n_estimators=self.rounds, max_depth=self.depth, **shown)
+        else:
+            options = PivotOptions(
+                max_depth=self.depth,
+                linear=self.linear,  # type: ignore[arg-type]
+                insecure_dealer=self.linear.startswith("paillier"),
+                **shown,
+            )
         return options.plan(
             Domain(attributes=tuple(attributes), target=target),
             self.n,
@@ -118,7 +138,7 @@ class Case:
 
 
 def member(network: Network, case: dict[str, Any]) -> dict[str, float]:
-    """Be one peer: grow the tree once, and answer rows with it."""
+    """Be one peer: train once, and answer rows with it."""
     setting = Case(**case)
     plan, (me,) = setting.plan(), network.local
     own = [j for j, owner in enumerate(plan.owners) if owner == me]
@@ -130,10 +150,23 @@ def member(network: Network, case: dict[str, Any]) -> dict[str, float]:
     ledger = Ledger()
     plan.charge(ledger)
     members = tuple(map(str, range(setting.m)))
+    ends: list[tuple[float, float, Reading]] = []
+
+    def end(_: Any) -> None:
+        ends.append((time.perf_counter(), time.process_time(), network.meter.snapshot()))
+
     begin = time.perf_counter()
     stock = prepare_stock(network, plan) if setting.ahead else None
     ahead = time.perf_counter() - begin
-    context = Context(network, members, plan, table=table, ledger=ledger, prepared=stock)
+    context = Context(
+        network,
+        members,
+        plan,
+        table=table,
+        ledger=ledger,
+        prepared=stock,
+        progress=end,
+    )
     begin, cpu = time.perf_counter(), time.process_time()
     part = peer(context)
     offline, online = part.traffic.only(*OFFLINE), part.traffic.without(*OFFLINE)
@@ -145,8 +178,14 @@ def member(network: Network, case: dict[str, Any]) -> dict[str, float]:
         "online_mb": max(online.payload) / 1e6,
         "rounds": part.traffic.rounds,
         "online_rounds": online.rounds,
-        "nodes": part.model.shape.n_nodes,
     }
+    if isinstance(part.model, PeerTrees):
+        found["nodes"] = part.model.shape.n_nodes
+    elif len(ends) > 1:
+        spent = ends[-1][2] - ends[-2][2]
+        found["epoch_seconds"] = (ends[-1][0] - ends[0][0]) / (len(ends) - 1)
+        found["epoch_cpu"] = (ends[-1][1] - ends[0][1]) / (len(ends) - 1)
+        found["epoch_mb"], found["epoch_rounds"] = max(spent.payload) / 1e6, spent.rounds
     if setting.asked:
         bins = {j: setting.column(j, setting.asked, seed=2) for j in own}
         begin = time.perf_counter()
@@ -215,10 +254,11 @@ def boosted() -> list[dict[str, Any]]:
 
 
 def measure(case: Case, delay: float = 0.0) -> dict[str, float]:
-    """Run a case with a process for each peer; the largest figures of all of them."""
+    """Run a case with a process for each peer; their largest figures, seconds of CPU of all."""
     values = [end.value for end in run_far(member, case.m, [asdict(case)], delay=delay)]
-    return {name: max(value[name] for value in values) for name in values[0]} | {
-        "cpu": sum(value["cpu"] for value in values)
+    return {
+        name: (sum if name.endswith("cpu") else max)(value[name] for value in values)
+        for name in values[0]
     }
 
 
@@ -270,4 +310,8 @@ def run() -> list[dict[str, Any]]:
         found += rows_of("(d)", replace(default, hide=hide, asked=1_000))
     for hide in ("nothing", "thresholds"):
         found += far_rows(replace(default, hide=hide))
-    return found + rows_of("(g)", replace(default, ahead=True)) + boosted()
+    found += rows_of("(g)", replace(default, ahead=True)) + boosted()
+    linear = replace(default, classes=2, epochs=3, asked=1_000)
+    for bins, hide in ((8, "nothing"), (8, "weights"), (64, "nothing")):
+        found += rows_of("(i)", replace(linear, bins=bins, hide=hide))
+    return found

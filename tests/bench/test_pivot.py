@@ -17,6 +17,13 @@ def test_a_tiny_case() -> None:
     assert found["answers"] > 0
 
 
+def test_a_tiny_case_of_logistic_regression() -> None:
+    (found,) = rows_of("tiny", Case(n=40, m=2, each=2, classes=2, epochs=2, asked=3))
+    assert found["epoch_rounds"] > 0
+    assert found["offline_mb"] + found["online_mb"] > found["epoch_mb"] > 0
+    assert found["answers"] > 0
+
+
 def test_a_tiny_case_that_was_prepared() -> None:
     case = Case(n=40, m=2, each=2, classes=2, depth=1)
     plain, prepared = (rows_of("tiny", replace(case, ahead=ahead))[0] for ahead in (False, True))

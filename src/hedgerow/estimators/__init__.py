@@ -12,10 +12,10 @@ from hedgerow.estimators.hidden.regressor import HiddenTreeRegressor
 from hedgerow.estimators.hidden.tree import HiddenTreeClassifier
 from hedgerow.estimators.id3 import ID3Classifier
 from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
+from hedgerow.estimators.pivot.boosting import PivotBoostingClassifier, PivotBoostingRegressor
+from hedgerow.estimators.pivot.forest import PivotForestClassifier, PivotForestRegressor
 from hedgerow.estimators.pivot.logistic import PivotLogisticRegression
-from hedgerow.estimators.pivot_boosting import PivotBoostingClassifier, PivotBoostingRegressor
-from hedgerow.estimators.pivot_forest import PivotForestClassifier, PivotForestRegressor
-from hedgerow.estimators.pivot_tree import PivotTreeClassifier, PivotTreeRegressor
+from hedgerow.estimators.pivot.tree import PivotTreeClassifier, PivotTreeRegressor
 from hedgerow.estimators.topdown_tree import TopDownTreeClassifier
 from hedgerow.estimators.vertical_id3 import VerticalID3Classifier
 

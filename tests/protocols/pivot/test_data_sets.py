@@ -133,6 +133,8 @@ def test_boosting_is_as_good_as_in_the_clear(name: str) -> None:
         )
         assert ours <= theirs * 1.02
     print(f"{name}, {rows.n_slots} rows: {ours:.5f}, in the clear {theirs:.5f}; {seconds:.0f} s")
+
+
 @pytest.mark.parametrize("name", LINEAR)
 def test_logistic_regression_is_as_good_as_scikit_learn(name: str) -> None:
     """Of the same features, to 0.2 points of accuracy on held-out rows."""

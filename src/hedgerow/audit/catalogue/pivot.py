@@ -80,10 +80,10 @@ class WatchedBins(PuncturedBins):
         super().__init__(*arguments)
         self.held: list[Array] = []
 
-    def sums(self, x: Array, ring: Ring) -> Array:
+    def sums(self, x: Array, ring: Ring, records: slice | None = None) -> Array:
         """See `PuncturedBins.sums`."""
         self.held.append(x[:LAST].sum(axis=0, dtype=x.dtype))
-        return super().sums(x, ring)
+        return super().sums(x, ring, records)
 
 
 class RepeatedAddresses(WatchedBins):

@@ -13,7 +13,7 @@ from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.errors import Code
-from hedgerow.estimators.pivot_peers import PeersClassifier
+from hedgerow.estimators.pivot.peers import PeersClassifier
 from hedgerow.protocols.pivot.logistic.features import Features
 from hedgerow.protocols.pivot.logistic.options import LogisticOptions
 from hedgerow.protocols.pivot.logistic.plan import LogisticPlan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from hedgerow.estimators.pivot_peers import PeersClassifier, PeersEstimator, PeersRegressor
+from hedgerow.estimators.pivot.peers import PeersClassifier, PeersEstimator, PeersRegressor
 from hedgerow.protocols.pivot.growth import PeerTrees
 from hedgerow.protocols.pivot.options import PeerOptions, PivotForestOptions
 from hedgerow.protocols.pivot.plan import PivotPlan

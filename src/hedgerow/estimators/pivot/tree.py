@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hedgerow.estimators.pivot_peers import PeersClassifier, PeersEstimator, PeersRegressor
+from hedgerow.estimators.pivot.peers import PeersClassifier, PeersEstimator, PeersRegressor
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.pivot.growth import PeerTrees
 from hedgerow.protocols.pivot.options import PeerOptions, PivotOptions

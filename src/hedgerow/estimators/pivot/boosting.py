@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hedgerow.estimators.pivot_peers import PeersClassifier, PeersEstimator, PeersRegressor
+from hedgerow.estimators.pivot.peers import PeersClassifier, PeersEstimator, PeersRegressor
 from hedgerow.protocols.pivot.boosting import PEER_BOOSTING, opened_model
 from hedgerow.protocols.pivot.boosting_plan import PivotBoostingPlan
 from hedgerow.protocols.pivot.growth import PeerTrees
