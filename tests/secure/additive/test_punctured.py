@@ -221,11 +221,11 @@ def test_an_address_that_repeats_shows_differences_so_it_is_refused() -> None:
     core.steps -= 1
     seeds._address = -1
     seeds.sums(second, Z32)
-    one, two = network.kept
+    one, two = (kept[0, :, 0] for kept in network.kept)
     np.testing.assert_array_equal(one - two, first[1, 0] - second[1, 0])
     # With addresses of their own there is nothing to take.
     seeds.sums(second, Z32)
-    assert (network.kept[2] != two).all()
+    assert (network.kept[2][0, :, 0] != two).all()
 
 
 def test_who_had_the_missing_seed_would_know_everything() -> None:
@@ -237,7 +237,7 @@ def test_who_had_the_missing_seed_would_know_everything() -> None:
     trees = seeds._sent[(1, 0), 0]
     leaked = trees.seeds()
     r = trees.stream(leaked, seeds._address, 0).view(np.uint32)[..., 0]
-    np.testing.assert_array_equal(sent + r.sum(axis=1, dtype=np.uint32), x[1, 0])
+    np.testing.assert_array_equal(sent[0, :, 0] + r.sum(axis=1, dtype=np.uint32), x[1, 0])
     # And which seed the owner lacks is its bin.
     own = seeds._received[(1, 0), 0].seeds()
     np.testing.assert_array_equal((own == leaked).all(axis=2).argmin(axis=1), bins)

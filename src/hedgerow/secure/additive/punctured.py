@@ -24,7 +24,7 @@ Paper: guo2023halftree.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from itertools import permutations
+from itertools import pairwise, permutations
 from typing import Any, Final
 
 import numpy as np
@@ -285,13 +285,14 @@ class PuncturedBins:
         parcels = {}
         for pair in self._pairs(self.owners):
             attributes, at, message = self._attributes(pair[1], x), core.at(pair[0]), None
-            size = k * sum(widths[j] for j in attributes)
+            each = [widths[j] for j in attributes]
+            shape = (len(each), k, each[0]) if len({*each}) == 1 else (k * sum(each),)
             if at is not None:
-                message = np.empty(size, ring.dtype)
+                message = np.empty(shape, ring.dtype)
                 for j, d in self._blocks(message, attributes, widths, k):
                     np.copyto(d, x[j][at])
-                    self._expand(self._sent, pair, j, records, d, ring, at, send)
-            parcels[pair] = step.send(*pair, (size,), ring.dtype, message)
+                    self._expand(self._sent, pair, j, records, d, step, ring, at, send)
+            parcels[pair] = step.send(*pair, shape, ring.dtype, message)
         step.exchange()
         for pair, parcel in parcels.items():
             if parcel.content is not None:
@@ -300,7 +301,7 @@ class PuncturedBins:
                 # What arrived is added to, in place.
                 content = np.array(parcel.content)
                 for j, d in self._blocks(content, self._attributes(pair[1], x), widths, k):
-                    self._expand(self._received, pair, j, records, d, ring, at, receive)
+                    self._expand(self._received, pair, j, records, d, step, ring, at, receive)
 
     def _expand(
         self,
@@ -309,6 +310,7 @@ class PuncturedBins:
         j: int,
         records: slice,
         d: Array,
+        step: Step,
         ring: Ring,
         at: int,
         kernel: Kernel,
@@ -318,7 +320,7 @@ class PuncturedBins:
         for part, seeds, grown in self._chunks(trees, pair, j, records):
             inside = d[part.start - records.start : part.stop - records.start]
             for block, first in enumerate(range(0, c, each)):
-                r = grown.stream(seeds, self._address, block).view(ring.dtype)
+                r = grown.stream(seeds, step.number, block).view(ring.dtype)
                 kernel(at, j, part, r, inside, first)
 
     @staticmethod
@@ -327,8 +329,8 @@ class PuncturedBins:
     ) -> Iterator[tuple[int, Array]]:
         """Cut a message into what belongs to each attribute, (k, width)."""
         ends = np.cumsum([0, *(k * widths[j] for j in attributes)]).tolist()
-        for j, start, stop in zip(attributes, ends[:-1], ends[1:], strict=True):
-            yield j, message[start:stop].reshape(k, widths[j])
+        for j, (start, stop) in zip(attributes, pairwise(ends), strict=True):
+            yield j, message.reshape(-1)[start:stop].reshape(k, widths[j])
 
     def _cost_multiply(self, widths: Mapping[int, int], ring: Ring, n: int | None) -> Cost:
         m, sent, records = self._core.n, [0] * self._core.n, slice(0, self.n if n is None else n)
