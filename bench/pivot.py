@@ -35,7 +35,6 @@ from hedgerow.net.meter import Reading
 from hedgerow.net.network import Network
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.contract import Context
-from hedgerow.protocols.pivot.growth import PeerTrees
 from hedgerow.protocols.pivot.logistic.options import LogisticOptions
 from hedgerow.protocols.pivot.options import PeerOptions, PivotBoostingOptions, PivotOptions
 from hedgerow.protocols.pivot.peer_plan import PeerPlan
@@ -61,12 +60,8 @@ LIMIT = 1800.0
 class Case:
     """One setting; `each` are attributes of every peer, `asked` rows that are answered after.
 
-    <<<<<<< HEAD
-    `ahead`: peers have prepared the run before. `rounds`: of boosting, in place of one tree.
-    =======
-    `ahead`: peers have prepared the run before. With `epochs` it is logistic regression, else a
-    tree.
-    >>>>>>> 9ed4680 (Bench: logistic regression among peers, by epochs)
+    `ahead`: peers have prepared the run before. `rounds`: of boosting, in place of one tree;
+    `epochs`: of logistic regression.
     """
 
     n: int = 50_000
@@ -179,7 +174,7 @@ def member(network: Network, case: dict[str, Any]) -> dict[str, float]:
         "rounds": part.traffic.rounds,
         "online_rounds": online.rounds,
     }
-    if isinstance(part.model, PeerTrees):
+    if not setting.epochs:
         found["nodes"] = part.model.shape.n_nodes
     elif len(ends) > 1:
         spent = ends[-1][2] - ends[-2][2]
