@@ -10,10 +10,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hedgerow import (
     Account,
+    Attribute,
     CARTClassifier,
     CARTRegressor,
+    Domain,
     PivotTreeClassifier,
     PivotTreeRegressor,
+    Target,
 )
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import Budget, Ledger
@@ -154,3 +157,52 @@ def test_a_seed_is_recorded() -> None:
 )
 def test_scikit_learn_agrees(estimator: Any, check: Any) -> None:
     check(estimator)
+
+
+def noisy_domain() -> Domain:
+    return Domain(
+        attributes=tuple(
+            Attribute(name=f"x{i}", kind="numeric", bounds=(0, 1), bins=4) for i in range(3)
+        ),
+        target=Target(name="y", classes=(0, 1)),
+    )
+
+
+def test_noise_costs_epsilon_and_an_account_with_a_budget_pays_for_it() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((120, 3))
+    y = (X[:, 0] > 0.5).astype(int)
+    account = Account(Ledger(budget=Budget(5.0)))
+    model = PivotTreeClassifier(
+        n_peers=2,
+        domain=noisy_domain(),
+        max_depth=1,
+        noise="splits+leaves",
+        epsilon=3.0,
+        account=account,
+    ).fit(X, y)
+    assert model.privacy_.total("peer 0").epsilon == pytest.approx(3.0)
+    assert model.privacy_.total("public").epsilon == pytest.approx(3.0)
+    assert "replace holds" in str(model.privacy_)
+    assert model.score(X, y) > 0.9
+    with pytest.raises(HedgerowError) as caught:
+        model.fit(X, y)
+    assert caught.value.code is Code.BUDGET_EXCEEDED
+    # A ring shows whose records are common: for peers there is no finite epsilon then.
+    ring = PivotTreeClassifier(**model.get_params() | {"account": None})
+    parts = [pd.DataFrame(X[:, [0]], columns=["x0"]), pd.DataFrame(X[:, 1:], columns=["x1", "x2"])]
+    ring.fit_peers(parts, ys=[None, y], ids=[np.arange(120)] * 2)
+    assert ring.privacy_.total("peer 0").epsilon == np.inf
+    assert ring.privacy_.total("public").epsilon == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("noise", ["splits+leaves", "as published"])
+def test_noise_needs_a_public_domain(noise: str) -> None:
+    X, y = np.random.default_rng(0).random((20, 2)), [0, 1] * 10
+    with pytest.raises(HedgerowError) as caught:
+        PivotTreeClassifier(noise=noise, epsilon=1.0).fit(X, y)
+    assert caught.value.code is Code.MISSING_DOMAIN
+    drafted = noisy_domain().model_copy(update={"provenance": "read from data"})
+    with pytest.raises(HedgerowError) as caught:
+        PivotTreeClassifier(noise=noise, epsilon=1.0, domain=drafted).fit(X, y)
+    assert caught.value.code is Code.DOMAIN_READ_FROM_DATA

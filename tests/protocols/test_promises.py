@@ -31,6 +31,7 @@ from hedgerow.protocols.median.options import MedianOptions
 from hedgerow.protocols.median.plan import MedianPlan
 from hedgerow.protocols.pivot.logistic.options import LogisticOptions
 from hedgerow.protocols.pivot.options import (
+    PeerTreesOptions,
     PivotBoostingOptions,
     PivotForestOptions,
     PivotOptions,
@@ -423,6 +424,24 @@ def by_peers(plan: PeerPlan) -> list[Trained]:
     return [Trained(ledger, plan.releases(), [run.leakage], plan.openings())]
 
 
+def noisy_peers(noise: str = "splits+leaves", **options: Any) -> PeerTreesOptions:
+    """Return options of one tree, or of a forest."""
+    kind = PivotForestOptions if "n_estimators" in options else PivotOptions
+    return kind.from_table({"noise": noise, "epsilon": 1.5, "max_depth": 2, **options})
+
+
+FOREST: dict[str, Any] = {"n_estimators": 2, "bootstrap": False}
+NOISY_PEERS: dict[str, tuple[Domain, PeerTreesOptions, float | None]] = {
+    "complete": (DOMAIN, noisy_peers(), 1.5),
+    "gini, stopping": (DOMAIN, noisy_peers(criterion="gini", stop_share=0.2), 1.5),
+    "numbers": (NUMERIC, noisy_peers(hide="thresholds", stop_share=0.1), 1.5),
+    "nothing shown": (DOMAIN, noisy_peers(hide="peers"), 1.5),
+    "forest": (DOMAIN, noisy_peers(**FOREST, max_features=2), 1.5),
+    "forest of numbers": (NUMERIC, noisy_peers(**FOREST, hide="features", stop_share=0.1), 1.5),
+    "as published": (DOMAIN, noisy_peers("as published", stop_share=0.2), None),
+}
+
+
 def peer_cases() -> list[Case]:
     found = []
     for hide in ("nothing", "thresholds", "features", "peers"):
@@ -444,6 +463,10 @@ def peer_cases() -> list[Case]:
             linear = LogisticOptions(max_iter=2, hide=hide)  # type: ignore[arg-type]
             plan = linear.plan(domain, owners=(0, 0, 1), n_peers=2, target_at=1)
             found.append(Case(f"peers, logistic, {classes} classes, hide {hide}", plan, by_peers))
+    for name, (domain, options, epsilon) in NOISY_PEERS.items():
+        plan = options.plan(domain, owners=(0, 0, 1), n_peers=2, target_at=1)
+        at_most = options.stop_share > 0
+        found.append(Case(f"peers, noise, {name}", plan, by_peers, epsilon, at_most=at_most))
     return found
 
 

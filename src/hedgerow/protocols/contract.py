@@ -28,15 +28,26 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    Protocol,
+    Self,
+    runtime_checkable,
+)
 
-from pydantic import ConfigDict, Field, Strict, ValidationError
+from pydantic import ConfigDict, Field, Strict, ValidationError, model_validator
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.network import Network
 from hedgerow.numbered import Numbered
 from hedgerow.privacy import Ledger, NoiseSource, Opening, Release
 from hedgerow.privacy.accounting import Guarantee
+from hedgerow.privacy.mechanisms.mechanism import check_whole_epsilon
 from hedgerow.protocols.checkpoint import Checkpoints, NoCheckpoints, Stage
 from hedgerow.tables import Domain, Target
 
@@ -284,6 +295,31 @@ class Options(Numbered):
         return _bad_parameter(
             name, parameters.get(name), cls.model_json_schema()["properties"][field]
         )
+
+
+class BudgetOptions(Options):
+    """Options of models with noise, and so with an epsilon, and perhaps of the same without."""
+
+    if TYPE_CHECKING:
+        # A field of every subclass, at its own place: their order is that of job files.
+        epsilon: float | None
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether there is noise, and so an epsilon."""
+        return True
+
+    @model_validator(mode="after")
+    def _epsilon_where_there_is_noise(self) -> Self:
+        if not self.is_noisy and self.epsilon is not None:
+            raise ValueError("epsilon, and noise = 'none', which has no finite epsilon")
+        if self.is_noisy and self.epsilon is None:
+            raise ValueError("no epsilon, and noise, which needs one")
+        return self
+
+    def budget(self) -> float:
+        """Return epsilon, or 0 where there is no noise; H212 for one that no plan can divide."""
+        return 0.0 if self.epsilon is None else check_whole_epsilon(self.epsilon)
 
 
 def _bad_parameter(name: str, value: object, schema: Mapping[str, Any]) -> HedgerowError:

@@ -19,6 +19,7 @@ from hedgerow.protocols.hidden.boosting_plan import BoostingPlan
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.regression_plan import SCORE_SENSITIVITY, RegressionPlan
 from hedgerow.protocols.median.plan import MedianPlan
+from hedgerow.protocols.pivot.plan import PivotPlan
 from hedgerow.protocols.topdown.plan import TopDownPlan
 from hedgerow.protocols.votes.budget import vote_scale
 from hedgerow.trees.growing.criteria import Criterion, Public
@@ -227,6 +228,23 @@ def of_topdown(plan: TopDownPlan) -> list[Expected]:
     return [first, Expected("counts of a leaf, if there are two", label, records / 2, _LEAF)]
 
 
+def of_peer_trees(plan: PivotPlan) -> list[Expected]:
+    """Forecast counts that make leaves, splits and leaves of each tree among peers."""
+    if not plan.is_private:
+        return []
+    found, nodes = [], 2 ** (plan.depth - 1)
+    if plan.stop_epsilon:
+        noise = math.sqrt(plan.stop_mechanism.variance)
+        found.append(Expected("count that makes a leaf", noise, plan.capacity / nodes, _LEAF))
+    if not plan.classes:
+        sums = (plan.sum_epsilon, plan.count_epsilon)
+        return found + _of_sums(plan, *sums, spread=SPREAD["numbers"], rounds=plan.n_trees)
+    score, many = plan.score, plan.n_candidates
+    args = (plan.split_epsilon, many, plan.capacity, nodes)
+    found.append(_choice(score.criterion, score.public, *args))
+    return [*found, _counts(plan.leaf_epsilon, plan.capacity / (2 * nodes), plan.n_trees)]
+
+
 _FORECASTS: dict[type[Any], Callable[[Any], list[Expected]]] = {
     PrivatePlan: of_private_tree,
     HiddenPlan: of_hidden_trees,
@@ -235,6 +253,7 @@ _FORECASTS: dict[type[Any], Callable[[Any], list[Expected]]] = {
     MedianPlan: of_median_forest,
     BoostPlan: of_private_boosting,
     TopDownPlan: of_topdown,
+    PivotPlan: of_peer_trees,
 }
 
 
@@ -252,7 +271,7 @@ def _choice(
 
 
 def _of_sums(
-    plan: RegressionPlan | BoostingPlan,
+    plan: RegressionPlan | BoostingPlan | PivotPlan,
     sums: float,
     counts: float,
     *,
@@ -265,7 +284,7 @@ def _of_sums(
     no records.
     """
     found = []
-    if plan.is_noisy_in_splits:
+    if plan.split_epsilon:
         many = max(len(plan.layout.candidates), 2)
         noise = SCORE_SENSITIVITY / plan.split_epsilon * math.log(many)
         gain = plan.capacity * SPLIT_GAIN * spread**2

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from hedgerow.estimators.pivot.peers import PeersClassifier, PeersEstimator, PeersRegressor
+from hedgerow.estimators.pivot.peers import PeersClassifier, PeersRegressor
+from hedgerow.estimators.pivot.tree import GrowthParameters
 from hedgerow.protocols.pivot.growth import PeerTrees
 from hedgerow.protocols.pivot.options import PeerOptions, PivotForestOptions
 from hedgerow.protocols.pivot.plan import PivotPlan
@@ -15,7 +16,7 @@ from hedgerow.trees.forest import Forest
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PivotForest(PeersEstimator):
+class PivotForest(GrowthParameters):
     """Parameters of forests."""
 
     _protocol: ClassVar[PeerProtocol] = PEER_FOREST
@@ -27,11 +28,6 @@ class PivotForest(PeersEstimator):
     bootstrap: bool = True
     max_samples: float = 1.0
     public_seed: int = 0
-    max_depth: int = 4
-    min_samples_split: int = 2
-    min_samples_leaf: int = 1
-    min_impurity_decrease: float = 0.0
-    hide: str = "nothing"
 
     def _take(self, plan: PivotPlan, model: PeerTrees) -> None:
         if not plan.hides:
@@ -77,6 +73,23 @@ class PivotForestClassifier(PivotForest, PeersClassifier):
         What stays secret of the tree. "nothing": the basic protocol, in which all peers see the
         tree. "thresholds": the enhanced one, in which cuts and leaves stay shared. "features": the
         attributes too, "peers": even whose they are.
+    noise : {"none", "splits+leaves", "as published"}, default="none"
+        "splits+leaves": the choice of each split and what leaves hold have noise, drawn on the
+        shares of the peers, and the ledger has a finite epsilon for them, unless rows are aligned
+        by `ids`. All nodes are then split, unless `stop_share` has a part of epsilon; that a node
+        is pure, `min_samples_leaf` and `min_impurity_decrease` decide nothing. "as published": the
+        paper's noise, of classes alone, which has no finite epsilon. Both need a `domain`, and
+        ``bootstrap=False``: all trees have the same rows, and divide epsilon.
+    epsilon : float, optional
+        Budget of the whole model, where there is noise; add/remove neighbours.
+    criterion : {"auto", "max", "gini"}, default="auto"
+        Score of splits of classes: "gini"; with noise by a public rule, unless it is chosen.
+    split_share : float, default=0.7
+        Share of epsilon for the splits; the leaves have what is left.
+    stop_share : float, default=0.0
+        Share of epsilon for noisy counts: a node with fewer than `min_samples_split` is a leaf.
+    sum_share : float, default=2/3
+        Of a number, share of the leaves' epsilon for their sums; the rest is for their counts.
     engine : {"simulate", "processes"}, default="simulate"
         Where peers are while the tree grows: in this process, or each in one of its own, over TLS.
     domain : Domain or None, default=None
@@ -87,10 +100,10 @@ class PivotForestClassifier(PivotForest, PeersClassifier):
     missing : {"error", "own bin"}, default="error"
         What to do with missing values if the domain is read from the data.
     account : Account or str, optional
-        Adds up the fits on the same people. The tree is exact, so one with a budget refuses it.
+        Adds up the fits on the same people. One with a budget refuses a forest without noise.
     random_state : int or None, default=None
-        None draws masks from the operating system. A number makes them repeatable, which is for
-        tests only.
+        None draws masks and noise from the operating system. A number makes them repeatable, which
+        is for tests only.
 
     Attributes
     ----------

@@ -168,7 +168,8 @@ class PeersModel(AccountedEstimator):
         ledger.parties = tuple(f"peer {i}" for i in range(plan.n_peers))
         if self.random_state is not None:
             warn_caller(
-                "random_state makes masks repeatable: the ledger records this model as not private",
+                "random_state makes masks repeatable, and noise: the ledger records this model as "
+                "not private",
             )
             ledger.mark_not_private("masks were seeded")
         if self.domain is None:
@@ -244,7 +245,7 @@ class PeersModel(AccountedEstimator):
             "must be None or >= 0",
         )
         account = account_of(self.account)
-        if account is not None and account.ledger.budget is not None:
+        if account is not None and account.ledger.budget is not None and not self._promises():
             # No noise: an account with a budget cannot pay for it.
             account.check([exact_release(STRUCTURE, EVERYONE)])
 

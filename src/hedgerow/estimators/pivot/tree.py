@@ -5,30 +5,74 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from hedgerow.errors import Code
 from hedgerow.estimators.pivot.peers import PeersClassifier, PeersEstimator, PeersRegressor
 from hedgerow.privacy import Ledger
+from hedgerow.protocols.hidden.options import SUM_SHARE
 from hedgerow.protocols.pivot.growth import PeerTrees
 from hedgerow.protocols.pivot.options import PeerOptions, PivotOptions
 from hedgerow.protocols.pivot.peer_plan import PeerPlan
 from hedgerow.protocols.pivot.plan import PivotPlan
 from hedgerow.protocols.pivot.protocol import PeerProtocol
 from hedgerow.protocols.pivot.trees import PEER_TREE, opened_trees
+from hedgerow.trees.growing.budget import SPLIT_SHARE
 from hedgerow.trees.tree import Tree
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PivotTree(PeersEstimator):
-    """Parameters of trees."""
-
-    _protocol: ClassVar[PeerProtocol] = PEER_TREE
-    _options_type: ClassVar[type[PeerOptions]] = PivotOptions
-    _opened_name: ClassVar[str] = "tree_"
+class GrowthParameters(PeersEstimator):
+    """Parameters of every tree, alone or in a forest; with noise they may promise an epsilon."""
 
     max_depth: int = 4
     min_samples_split: int = 2
     min_samples_leaf: int = 1
     min_impurity_decrease: float = 0.0
     hide: str = "nothing"
+    noise: str = "none"
+    epsilon: float | None = None  # type: ignore[assignment]
+    criterion: str = "auto"
+    split_share: float = SPLIT_SHARE
+    stop_share: float = 0.0
+    sum_share: float = SUM_SHARE
+
+    def _promises(self) -> bool:
+        return self.noise == "splits+leaves" and self.domain is not None
+
+    def _has_noise(self) -> bool:
+        return self.noise != "none"
+
+    def _charge(self, plan: PeerPlan, ledger: Ledger) -> None:
+        if self._promises() and not self._foreseen_marks():
+            self._warn_of_noise(plan)
+        super()._charge(plan, ledger)
+
+    def _capacity_note(self) -> str:
+        if not self._promises():
+            return super()._capacity_note()
+        return (
+            "peers hold the records and know which there are: against one of them, replace holds, "
+            "for what the others hold of a record"
+        )
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not self._has_noise():
+            return
+        if self.domain is None:
+            raise Code.MISSING_DOMAIN.error(found="domain=None")
+        if not self.domain.is_public:
+            found = f"provenance {self.domain.provenance!r}"
+            raise Code.DOMAIN_READ_FROM_DATA.error(found=found)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PivotTree(GrowthParameters):
+    """Parameters of trees."""
+
+    _protocol: ClassVar[PeerProtocol] = PEER_TREE
+    _options_type: ClassVar[type[PeerOptions]] = PivotOptions
+    _opened_name: ClassVar[str] = "tree_"
+
     linear: str = "transfers"
     insecure_dealer: bool = False
 
@@ -71,6 +115,22 @@ class PivotTreeClassifier(PivotTree, PeersClassifier):
         What stays secret of the tree. "nothing": the basic protocol, in which all peers see the
         tree. "thresholds": the enhanced one, in which cuts and leaves stay shared. "features": the
         attributes too, "peers": even whose they are.
+    noise : {"none", "splits+leaves", "as published"}, default="none"
+        "splits+leaves": the choice of each split and what leaves hold have noise, drawn on the
+        shares of the peers, and the ledger has a finite epsilon for them, unless rows are aligned
+        by `ids`. All nodes are then split, unless `stop_share` has a part of epsilon; that a node
+        is pure, `min_samples_leaf` and `min_impurity_decrease` decide nothing. "as published": the
+        paper's noise, of classes alone, which has no finite epsilon. Both need a `domain`.
+    epsilon : float, optional
+        Budget of the whole model, where there is noise; add/remove neighbours.
+    criterion : {"auto", "max", "gini"}, default="auto"
+        Score of splits of classes: "gini"; with noise by a public rule, unless it is chosen.
+    split_share : float, default=0.7
+        Share of epsilon for the splits; the leaves have what is left.
+    stop_share : float, default=0.0
+        Share of epsilon for noisy counts: a node with fewer than `min_samples_split` is a leaf.
+    sum_share : float, default=2/3
+        Of a number, share of the leaves' epsilon for their sums; the rest is for their counts.
     linear : {"transfers", "products", "paillier", "paillier unpacked"}, default="transfers"
         How histograms are made: by oblivious transfer; by products of shares, as the baseline of
         the paper; or as published under threshold Paillier, which is slower and needs
@@ -87,10 +147,10 @@ class PivotTreeClassifier(PivotTree, PeersClassifier):
     missing : {"error", "own bin"}, default="error"
         What to do with missing values if the domain is read from the data.
     account : Account or str, optional
-        Adds up the fits on the same people. The tree is exact, so one with a budget refuses it.
+        Adds up the fits on the same people. One with a budget refuses a tree without noise.
     random_state : int or None, default=None
-        None draws masks from the operating system. A number makes them repeatable, which is for
-        tests only.
+        None draws masks and noise from the operating system. A number makes them repeatable, which
+        is for tests only.
 
     Attributes
     ----------
@@ -107,7 +167,7 @@ class PivotTreeClassifier(PivotTree, PeersClassifier):
     offline_, online_ : Reading
         Rounds and bytes of what could have been sent ahead of the target, and of the rest.
     privacy_ : Ledger
-        What holds for whom. There is no noise: nothing, once somebody sees the tree or its answers.
+        What holds for whom. Without noise nothing, once somebody sees the tree or its answers.
     classes_, domain_, n_features_in_, feature_names_in_
         As in `CARTClassifier`.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,12 +18,13 @@ from hedgerow.privacy import EACH, ROOT, By, NoisyMax, Partition, Scope, part, s
 from hedgerow.protocols.growers.layout import as_one_hot
 from hedgerow.protocols.public_choices import public_words
 from hedgerow.secure.argmax import argmax
-from hedgerow.secure.compare import less_than
+from hedgerow.secure.compare import cost_less_than, less_than
+from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.noise.discrete import precision
 from hedgerow.secure.noise.paper import exponential
 from hedgerow.secure.noise.releases import Charge, Payer, noisy_max
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
-from hedgerow.secure.secret import Secret, stack
+from hedgerow.secure.secret import Engine, Secret, stack
 
 Valid = Secret | NDArray[np.bool_] | None
 
@@ -252,6 +254,18 @@ def widen(x: Secret, ring: Ring, bound: int) -> Secret:
     negative = less_than(x, 0)
     both = x.engine.extend(stack([x + negative * half, negative]), ring)
     return both[0] - both[1] * half
+
+
+def cost_widen(
+    engine: Engine, shape: tuple[int, ...], source: Ring, ring: Ring, bound: int
+) -> Cost:
+    """State the cost of `widen` from a ring to another."""
+    if ring == source:
+        return NOTHING
+    if 2 * bound < 1 << (source.bits - 1):
+        return engine.cost("extend", shape=shape, ring=ring, source=source)
+    both = engine.cost("extend", shape=(2, *shape), ring=ring, source=source)
+    return cost_less_than(engine, prod(shape), source) + both
 
 
 def in_ring(valid: Secret | NDArray[np.bool_], ring: Ring) -> Any:

@@ -14,10 +14,10 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from hedgerow.errors import Code
-from hedgerow.privacy.mechanisms.mechanism import check_whole_epsilon
 from hedgerow.protocols.contract import (
     AtLeastOne,
     Auto,
+    BudgetOptions,
     Count,
     Epsilon,
     Options,
@@ -93,12 +93,11 @@ class RunOptions(Options):
     )
 
 
-class ServerOptions(Options):
+class ServerOptions(BudgetOptions):
     """What the options of all that three servers train share."""
 
     if TYPE_CHECKING:
-        # Fields of every subclass, at its own place: their order is that of job files.
-        epsilon: float | None
+        # A field of every subclass, at its own place: their order is that of job files.
         capacity: int | None
 
     @abstractmethod
@@ -109,23 +108,6 @@ class ServerOptions(Options):
         """Return epsilon; there are no trees."""
         del target
         return Size(trees=0, epsilon=self.budget())
-
-    @property
-    def is_noisy(self) -> bool:
-        """Whether there is noise, and so an epsilon."""
-        return True
-
-    @model_validator(mode="after")
-    def _epsilon_where_there_is_noise(self) -> Self:
-        if not self.is_noisy and self.epsilon is not None:
-            raise ValueError("epsilon, and noise = 'none', which has no finite epsilon")
-        if self.is_noisy and self.epsilon is None:
-            raise ValueError("no epsilon, and noise, which needs one")
-        return self
-
-    def budget(self) -> float:
-        """Return epsilon, or 0 where there is no noise; H212 for one that no plan can divide."""
-        return 0.0 if self.epsilon is None else check_whole_epsilon(self.epsilon)
 
     def slots(self, domain: Domain, capacity: int | None) -> int:
         """Return the capacity that is given, the options' own, or the domain's; H208 for none."""

@@ -23,17 +23,20 @@ from hedgerow.protocols.hidden.id3 import (
     NOTHING_KEPT,
     Progress,
     branch_sums,
+    narrowed,
     no_progress,
     node_totals,
 )
 from hedgerow.protocols.hidden.plan import LEAF, split_name
 from hedgerow.protocols.pivot.coins import open_candidates
 from hedgerow.protocols.pivot.columns import PeerRows, node_splits
+from hedgerow.protocols.pivot.noise import GrowthNoise, noise_of
 from hedgerow.protocols.pivot.plan import PivotPlan, leaf_name
 from hedgerow.protocols.pivot.shape import Shape
 from hedgerow.secure.argmax import argmax, cost_argmax, max_and_place
 from hedgerow.secure.compare import cost_equal, cost_less_than, equal, less_than
 from hedgerow.secure.cost import NOTHING, Cost
+from hedgerow.secure.noise.releases import NOBODY, Payer
 from hedgerow.secure.ring import Z64, Ring
 from hedgerow.secure.secret import Engine, Secret, concatenate
 
@@ -83,6 +86,7 @@ def grow_trees(
     plan: PivotPlan,
     progress: Progress = no_progress,
     keep: Checkpoints = NOTHING_KEPT,
+    paid: Payer = NOBODY,
 ) -> PeerTrees:
     """Grow a tree, or several side by side (algorithm 2).
 
@@ -97,7 +101,11 @@ def grow_trees(
 
     Then the labels of all leaves, opened or kept.
 
-    What a level opens is saved before it is opened, so that a run that goes on opens the same.
+    With noise (section 8.2; `pivot.noise`) choices, the counts that make leaves and the labels are
+    noisy, and no other test makes a leaf; `paid` is asked before anything is drawn.
+
+    What a level opens or draws is saved before it is opened, so that a run that goes on opens the
+    same.
 
     Reveals: what `PivotPlan.openings` declares, to the peers.
     Cost: per level a histogram, scores, an argmax, three comparisons and a descent; rounds depend
@@ -107,17 +115,20 @@ def grow_trees(
     choices: list[Secret] = []
     found: list[Secret] = []
     records: Secret | None = None
-    places = np.arange(plan.n_trees)
+    places, noise = np.arange(plan.n_trees), noise_of(plan, paid)
     for level in range(plan.depth):
         known = keep.load(leaf_name(level))
         if known is None:
-            among = Among.of(open_candidates(plan, level, places))
+            among = Among.at(plan, level, places)
             rows.engine.prepare(cost_choose(rows.engine, plan, places.size, among))
             hist = rows.sums()
             totals = node_totals(hist, plan.layout)
             if records is None:
                 records = _counts(totals, plan)
-            chosen, leaf = _choose(hist, totals, records[places >> level], plan, among)
+            if noise is None:
+                chosen, leaf = _choose(hist, totals, records[places >> level], plan, among)
+            else:
+                chosen, leaf = _choose_noisily(level, hist, totals, plan, among, noise)
             saved = {"leaf": leaf.data, "choice": chosen.data, "totals": totals.data}
             keep.save(leaf_name(level), saved)
         else:
@@ -125,9 +136,11 @@ def grow_trees(
                 restored(rows.engine, known[name]) for name in ("leaf", "choice", "totals")
             )
             records = _counts(totals, plan) if records is None else records
-        bits = _opened(leaf, leaf_name(level), plan, level)
-        check_shares(leaf_name(level), bits < 2)
-        is_leaf = bits != 0
+        is_leaf = np.zeros(places.size, dtype=np.bool_)
+        if plan.opens_leaves:
+            bits = _opened(leaf, leaf_name(level), plan, level)
+            check_shares(leaf_name(level), bits < 2)
+            is_leaf = bits != 0
         levels.append(is_leaf)
         split = np.flatnonzero(~is_leaf)
         places = (2 * places[split][:, None] + np.arange(2)).reshape(-1)
@@ -141,14 +154,17 @@ def grow_trees(
         else:
             found.append(_children(rows, split, choices[-1], groups[-1], plan))
         progress(level + 1)
-    shape, leaves = Shape.of(levels), _leaves(concatenate(found), plan)
-    if plan.hide != "nothing":
-        return PeerTrees(shape, groups, concatenate(choices), leaves)
-    known = keep.load(LEAF)
+    shape = Shape.of(levels)
+    is_kept = not plan.hides or plan.is_noisy
+    known = keep.load(LEAF) if is_kept else None
     if known is None:
-        keep.save(LEAF, {"leaves": leaves.data})
+        leaves = _leaves(concatenate(found), plan, noise)
+        if is_kept:
+            keep.save(LEAF, {"leaves": leaves.data})
     else:
         leaves = restored(rows.engine, known["leaves"])
+    if plan.hides:
+        return PeerTrees(shape, groups, concatenate(choices), leaves)
     opened = _opened(leaves, LEAF, plan, plan.depth)
     return PeerTrees(shape, groups, opened=leaves.ring.signed(opened))
 
@@ -161,13 +177,23 @@ class Among:
     real: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, allowed: NDArray[np.bool_] | None) -> Among | None:
-        """Return the candidates that are allowed in each node, (nodes, C), in their order."""
+    def at(cls, plan: PivotPlan, level: int, places: NDArray[np.int64]) -> Among | None:
+        """Return those of nodes of a level; with noise of the width that its release has."""
+        width = plan.n_candidates if plan.is_noisy else None
+        return cls.of(open_candidates(plan, level, places), width)
+
+    @classmethod
+    def of(cls, allowed: NDArray[np.bool_] | None, width: int | None = None) -> Among | None:
+        """Return the candidates that are allowed in each node, (nodes, C), in their order.
+
+        As many for each node as the one with the most has, or as `width` says.
+        """
         if allowed is None:
             return None
         counts = allowed.sum(axis=1)
         # Those that are not come behind, as far as others have more.
-        index = np.argsort(~allowed, axis=1, kind="stable")[:, : max(1, int(counts.max()))]
+        width = max(1, int(counts.max())) if width is None else width
+        index = np.argsort(~allowed, axis=1, kind="stable")[:, :width]
         return cls(index, np.arange(index.shape[1]) < counts[:, None])
 
     def spread(self, chosen: Secret, candidates: int) -> Secret:
@@ -214,10 +240,31 @@ def _choose(
     return engine.reduce(chosen, hist.ring), 1 - grows
 
 
+def _choose_noisily(
+    level: int,
+    hist: Secret,
+    totals: Secret,
+    plan: PivotPlan,
+    among: Among | None,
+    noise: GrowthNoise,
+) -> tuple[Secret, Secret]:
+    """Return noisy choices, one-hot (nodes, C), and whether each node has too few rows for one."""
+    counts = _counts(totals, plan)
+    index, real = (None, None) if among is None else (among.index, among.real)
+    chosen = narrowed(noise.choose(level, plan.score(hist, index), counts, real), hist.ring)
+    if among is not None:
+        chosen = among.spread(chosen, len(plan.layout.candidates))
+    return chosen, noise.stop(level, counts)
+
+
 def cost_choose(engine: Engine, plan: PivotPlan, nodes: int, among: Among | None = None) -> Cost:
     """State the cost of choosing the splits of so many nodes, without histograms and openings."""
     score, k, ring = plan.score, plan.n_columns, plan.ring
     some = None if among is None else among.index.shape[1]
+    noise = noise_of(plan, NOBODY)
+    if noise is not None:
+        scored = score.cost(engine, (nodes, k, plan.layout.n_columns), ring, some)
+        return scored + noise.cost_level(engine, nodes)
     bits, each = plan.capacity.bit_length() + 1, some or len(plan.layout.candidates)
     wide = fitting_ring(Z64, 2 * score.bound + 1)
     reach = (2 * score.bound + 1).bit_length() + 1
@@ -245,7 +292,7 @@ def cost_choices(engine: Engine, plan: PivotPlan) -> Cost:
     total = NOTHING
     for level in range(plan.depth):
         places = np.arange(plan.n_trees << level)
-        among = Among.of(open_candidates(plan, level, places))
+        among = Among.at(plan, level, places)
         total += cost_choose(engine, plan, places.size, among)
     return total
 
@@ -321,15 +368,20 @@ def _go_down(
         rows.descend_among(split, choice, plan.attributes(group, split.size))
 
 
-def _leaves(sums: Secret, plan: PivotPlan) -> Secret:
+def _leaves(sums: Secret, plan: PivotPlan, noise: GrowthNoise | None) -> Secret:
     """Return what stands in leaves, of their sums (leaves, k): (leaves, k) or (leaves, 1)."""
     if plan.classes:
-        hot = argmax(sums, bits=plan.capacity.bit_length() + 1)
+        bits = plan.capacity.bit_length() + 1
+        hot = argmax(sums, bits=bits) if noise is None else noise.leaves(sums)
+        hot = narrowed(hot, plan.ring)
         if plan.hide == "nothing" or plan.n_trees > 1:
             return hot
         return (hot * np.arange(hot.shape[-1])).sum(axis=-1, keepdims=True)
-    lifted = lift_sums(sums, plan.capacity * plan.units.most)
-    value = plan.quotient(lifted[:, 1], lifted[:, 0])
+    if noise is None:
+        lifted = lift_sums(sums, plan.capacity * plan.units.most)
+        value = plan.quotient(lifted[:, 1], lifted[:, 0])
+    else:
+        value = noise.leaves(sums)
     return value.engine.reduce(value, plan.ring).reshape(-1, 1)
 
 

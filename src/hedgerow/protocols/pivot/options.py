@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, Strict, model_validator
 
-from hedgerow.errors import Code
-from hedgerow.protocols.contract import AtLeastOne, AtLeastTwo, Count, Options, Rate, Size
-from hedgerow.protocols.hidden.options import MAX_ROUNDS
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.protocols.contract import (
+    AtLeastOne,
+    AtLeastTwo,
+    BudgetOptions,
+    Count,
+    Epsilon,
+    Options,
+    Rate,
+    Share,
+    Size,
+)
+from hedgerow.protocols.growers.units import cut
+from hedgerow.protocols.hidden.boosting_plan import tree_epsilon
+from hedgerow.protocols.hidden.options import MAX_ROUNDS, SUM_SHARE
 from hedgerow.protocols.pivot.boosting_plan import HideAll, Joint, PivotBoostingPlan
 from hedgerow.protocols.pivot.peer_plan import Align, PeerPlan
-from hedgerow.protocols.pivot.plan import Hide, Linear, PivotPlan
+from hedgerow.protocols.pivot.plan import Hide, Linear, PeerNoise, PivotPlan
 from hedgerow.tables import Domain, Target
+from hedgerow.trees.growing.budget import SPLIT_SHARE, criterion_for, divide
+
+MOST_NOISY_TREES = 256
+"""Trees among which epsilon may be divided; each is charged for itself."""
 
 
 class PeerOptions(Options):
@@ -52,8 +68,8 @@ class PeerOptions(Options):
         """Return the plan, given the fields that all plans among peers have."""
 
 
-class PeerTreesOptions(PeerOptions):
-    """Parameters of every tree among peers."""
+class PeerTreesOptions(PeerOptions, BudgetOptions):
+    """Parameters of every tree among peers; H501 for what noise could not cover."""
 
     max_depth: AtLeastOne = Field(4, description="Largest depth of a leaf.")
     min_samples_split: AtLeastTwo = Field(2, description="Rows that a node needs to be split.")
@@ -68,9 +84,82 @@ class PeerTreesOptions(PeerOptions):
         description="What stays secret of the tree: nothing (the basic protocol), thresholds and "
         "leaves (the enhanced one), the attribute of each split too, or even the peer that has it.",
     )
+    noise: PeerNoise = Field(
+        "none",
+        description="Where noise is added: nowhere, in splits and leaves, which has a finite "
+        "epsilon, or as the paper does, which has none.",
+    )
+    epsilon: Epsilon | None = Field(
+        None,
+        description="Budget of the whole model, add/remove neighbours; needed, and allowed, where "
+        "there is noise.",
+    )
+    criterion: Literal["auto", "max", "gini"] = Field(
+        "auto",
+        description="Score of splits of classes: gini; with noise by a public rule, unless it is "
+        "chosen.",
+    )
+    split_share: Share = Field(
+        SPLIT_SHARE, description="Share of epsilon for the splits; the leaves have what is left."
+    )
+    stop_share: Annotated[float, Strict(), Field(ge=0, lt=1, allow_inf_nan=False)] = Field(
+        0.0,
+        description="Share of epsilon for the counts that make nodes leaves; 0: trees with noise "
+        "are complete.",
+    )
+    sum_share: Share = Field(
+        SUM_SHARE,
+        description="Of a number, share of the leaves' epsilon for their sums; the rest is for "
+        "counts.",
+    )
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether there is noise, and so an epsilon."""
+        return self.noise != "none"
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
+        """See `Options.from_parameters`; no noise is the default, and an epsilon then an error."""
+        given = {key: one for key, one in parameters.items() if (key, one) != ("epsilon", None)}
+        if "epsilon" in given and given.get("noise", "none") == "none":
+            raise Code.BAD_PARAMETER.error(
+                expected="epsilon with noise alone",
+                found=f"epsilon={given['epsilon']!r} with noise='none'",
+                fix="set noise='splits+leaves', or leave epsilon out",
+            )
+        return super().from_parameters(given)
+
+    @model_validator(mode="after")
+    def _covered_by_noise(self) -> Self:
+        """Refuse exact checks beside noise: what they decide would show, and no epsilon covers."""
+        if not self.is_noisy:
+            if self.criterion == "max":
+                raise Code.BAD_PARAMETER.error(
+                    expected="criterion='gini' without noise", found="criterion='max'"
+                )
+            return self
+        exact = {
+            "min_samples_leaf": (self.min_samples_leaf, 1),
+            "min_impurity_decrease": (self.min_impurity_decrease, 0.0),
+        }
+        for name, (value, default) in exact.items():
+            if value != default:
+                raise _uncovered(f"{name}={value}", f"leave {name} out")
+        if self.min_samples_split != 2 and not self.stop_share:
+            raise _uncovered(
+                f"min_samples_split={self.min_samples_split}",
+                "set stop_share, such as 0.1, so that a noisy count decides",
+            )
+        if self.split_share + self.stop_share >= 1:
+            raise Code.BAD_PARAMETER.error(
+                expected="split_share and stop_share below 1 together: leaves have the rest",
+                found=f"split_share={self.split_share}, stop_share={self.stop_share}",
+            )
+        return self
 
     def _plan(self, **public: Any) -> PivotPlan:
-        return PivotPlan(
+        plan = PivotPlan(
             **public,
             depth=self.max_depth,
             least_split=self.min_samples_split,
@@ -78,11 +167,51 @@ class PeerTreesOptions(PeerOptions):
             least_decrease=self.min_impurity_decrease,
             hide=self.hide,
         )
+        return self._with_noise(plan) if self.is_noisy else plan
+
+    def _with_noise(self, plan: PivotPlan) -> PivotPlan:
+        """Divide epsilon: among the trees, then in each among levels and leaves."""
+        epsilon = tree_epsilon(self.budget(), self.size(None).trees)
+        plan.layout.check_depth(self.max_depth)
+        both = self.split_share + self.stop_share
+        spending = divide(epsilon, self.max_depth, both)
+        split, stop, leaf = spending.split, 0.0, spending.leaf
+        if self.stop_share:
+            stop, split = cut(split, self.stop_share / both)
+        if plan.classes:
+            criterion = self.criterion
+            if self.noise == "as published":
+                criterion = "gini"
+            elif criterion == "auto":
+                criterion = criterion_for(epsilon, plan.capacity, plan.classes)
+            return replace(
+                plan,
+                noise=self.noise,
+                criterion=criterion,
+                split_epsilon=split,
+                stop_epsilon=stop,
+                leaf_epsilon=leaf,
+            )
+        if self.noise == "as published":
+            raise Code.BAD_PARAMETER.error(
+                expected="noise='as published' for classes, which the paper speaks of",
+                found="a target that is a number",
+                fix="set noise='splits+leaves'",
+            )
+        sums, counts = cut(leaf, self.sum_share)
+        return replace(
+            plan,
+            noise=self.noise,
+            split_epsilon=split,
+            stop_epsilon=stop,
+            sum_epsilon=sums,
+            count_epsilon=counts,
+        )
 
     def size(self, target: Target | None) -> Size:
-        """See `Options.size`."""
+        """See `Options.size`; the paper's noise costs no less than epsilon."""
         del target
-        return Size(depth=self.max_depth)
+        return Size(depth=self.max_depth, epsilon=self.budget())
 
 
 class PivotOptions(PeerTreesOptions):
@@ -113,6 +242,18 @@ class PivotOptions(PeerTreesOptions):
         return replace(super()._plan(**public), linear=self.linear)
 
 
+_ALL_ROWS = "set bootstrap=False and leave max_samples out: all trees then have all rows"
+
+
+def _uncovered(found: str, fix: str) -> HedgerowError:
+    """Return the refusal of what depends on records in a way that no noise here covers."""
+    return Code.BAD_PARAMETER.error(
+        expected="what noise covers: each record once in each tree, and no exact checks",
+        found=f"noise and {found}",
+        fix=fix,
+    )
+
+
 class PivotForestOptions(PeerTreesOptions):
     """A forest over the columns of two to ten peers, of classes or of a number."""
 
@@ -129,6 +270,23 @@ class PivotForestOptions(PeerTreesOptions):
     public_seed: Count = Field(
         0, description="What the public coins are drawn from; everybody may know it."
     )
+
+    @model_validator(mode="after")
+    def _all_rows_with_noise(self) -> Self:
+        """Refuse rows that are in a tree more than once, or depending on how many there are."""
+        if not self.is_noisy:
+            return self
+        if self.bootstrap:
+            raise _uncovered("bootstrap=True, by which a record counts several times", _ALL_ROWS)
+        if self.max_samples < 1:
+            # Coins are of places, and of so many rows: one record more changes who is in a tree.
+            raise _uncovered(f"max_samples={self.max_samples:g}", _ALL_ROWS)
+        if self.n_estimators > MOST_NOISY_TREES:
+            raise Code.BAD_PARAMETER.error(
+                expected=f"at most {MOST_NOISY_TREES} trees that divide epsilon",
+                found=f"{self.n_estimators:,}",
+            )
+        return self
 
     def _plan(self, **public: Any) -> PivotPlan:
         return replace(

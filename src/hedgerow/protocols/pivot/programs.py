@@ -7,7 +7,7 @@ one of them the target; rows are in the same order at all of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -115,8 +115,9 @@ def peer(context: Context) -> PeerPart:
     _check(plan, table)
     with _engine(context, leakage) as engine:
         engine.provider.load(context.prepared or {})
+        data = _data(context, engine, table)
         model = peer_protocol(plan).train(
-            _data(context, engine, table),
+            data if context.ledger is None else replace(data, ledger=context.ledger),
             plan,
             lambda done: context.progress({"level": done}),
             context.stages,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
-from hedgerow.privacy import Opening
+from hedgerow.privacy import Ledger, Opening
 from hedgerow.protocols.checkpoint import Checkpoints, Stage
 from hedgerow.protocols.hidden.id3 import Progress
 from hedgerow.protocols.pivot.columns import PeerRows
@@ -34,13 +34,14 @@ class PeerData:
     `columns` (k, n) are shares of what `PeerTable.columns` says: classes, or presence and target.
     `rows` takes such columns of several trees, (trees, k, n), and returns the rows at their roots.
     `seeds` are what `PeerPlan.plant` makes of the attributes where they lie at their owners, and
-    None where they are shared or encrypted.
+    None where they are shared or encrypted. The `ledger` was charged with what the plan releases.
     """
 
     engine: AdditiveEngine
     columns: Secret
     rows: Callable[[Secret], PeerRows] = field(repr=False)
     seeds: PuncturedBins | None = field(default=None, repr=False)
+    ledger: Ledger = field(default_factory=Ledger, repr=False)
 
 
 class PeerModel(Protocol):

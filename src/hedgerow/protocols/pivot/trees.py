@@ -22,6 +22,7 @@ from hedgerow.protocols.pivot.predict import answer
 from hedgerow.protocols.pivot.protocol import PeerData, PeerProtocol
 from hedgerow.secure.additive import AdditiveEngine
 from hedgerow.secure.cost import Cost
+from hedgerow.secure.noise.releases import Prepaid
 from hedgerow.secure.secret import Secret
 from hedgerow.tables import Domain
 from hedgerow.trees.growing.candidates import Candidates
@@ -47,7 +48,8 @@ class PeerTreeProtocol(PeerProtocol):
             columns = columns * weights[:, None]
         elif plan.n_trees > 1:
             columns = columns.broadcast_to((plan.n_trees, k, n))
-        return grow_trees(data.rows(columns), plan, progress, keep)
+        paid = Prepaid(data.ledger, plan.model_releases() if plan.is_noisy else ())
+        return grow_trees(data.rows(columns), plan, progress, keep, paid)
 
     def cost_ahead(self, engine: AdditiveEngine, plan: PivotPlan) -> Cost:
         """State what choosing the splits costs. See `growth.cost_choices`."""

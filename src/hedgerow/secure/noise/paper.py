@@ -142,10 +142,24 @@ def exponential(
     Cost: `cost_exponential`.
     """
     check_ring(scores)
+    _check_exponential(epsilon, sensitivity, bound, fraction)
+    *rows, d = scores.shape
+    release = approximate_release(
+        EXPONENTIAL, epsilon, sensitivity, charge, d, charge.times(tuple(rows))
+    )
+    charge.pay(scores.engine, release)
+    return choose_by_weight(scores, epsilon, sensitivity, bound=bound, fraction=fraction)
+
+
+def choose_by_weight(
+    scores: Secret, epsilon: float, sensitivity: int, *, bound: int, fraction: int = 16
+) -> Secret:
+    """Take the steps of `exponential`; whoever calls has paid.
+
+    Reveals: nothing. Cost: `cost_exponential`.
+    """
     factor, bits, s_bits = _check_exponential(epsilon, sensitivity, bound, fraction)
     engine, (*rows, d) = scores.engine, scores.shape
-    times = charge.times(tuple(rows))
-    charge.pay(engine, approximate_release(EXPONENTIAL, epsilon, sensitivity, charge, d, times))
     n = math.prod(rows)
     q = scores.reshape(n, d)
     q = q - max_(q, bits=bits).reshape(n, 1)
