@@ -97,6 +97,21 @@ def test_whoever_is_shown_an_exact_tree_is_charged_for_as_with_sites() -> None:
     assert charged == [PUBLISHED]
 
 
+@pytest.mark.parametrize(("align", "finite"), [("hidden", True), ("ring", False)])
+def test_noise_has_a_finite_epsilon_where_no_ring_shows_who_is_common(
+    align: str, finite: bool
+) -> None:
+    plan = {"noise": "splits+leaves", "epsilon": 1.5, "max_depth": 3}
+    job = make_job(plan=plan, align=align)
+    assert job.size().epsilon == 1.5
+    # Whoever is shown the tree learns no more than epsilon says.
+    assert job.costs()["public"].epsilon == pytest.approx(1.5)
+    assert all(math.isfinite(one.epsilon) for one in job.costs().values()) == finite
+    forest = plan | {"n_estimators": 3, "bootstrap": False}
+    job = make_job(protocol="pivot-forest", plan=forest, align=align)
+    assert job.costs()["public"].epsilon == pytest.approx(1.5)
+
+
 def test_what_a_peer_lacks_is_refused_before_anything_is_charged(tmp_path: Path) -> None:
     town = PeerTown(tmp_path)
     config = town.parties["rook"]

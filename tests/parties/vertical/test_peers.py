@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.errors import Code
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.store.accounts import balances_in
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.meters import read_meter
@@ -111,6 +111,35 @@ def test_weights_are_those_of_one_process_and_peers_ask_for_probabilities(
         for row, expected_row in zip(asked, chances, strict=True):
             shown = [value for key, value in row.items() if key not in ("id", "class")]
             np.testing.assert_allclose(shown, expected_row, rtol=0, atol=0.05)
+    finally:
+        town.stop()
+
+
+def test_a_tree_with_noise_costs_what_its_job_says(tmp_path: Path) -> None:
+    """Where nobody learns which rows are common; a ring shows that, whatever noise follows."""
+    town = PeerTown(tmp_path, populations={"days": 1.5}, allow_exact=False)
+    try:
+        town.start()
+        noisy = {"noise": "splits+leaves", "epsilon": 1.0, "max_depth": 2, "stop_share": 0.2}
+        with pytest.raises(HedgerowError) as caught:
+            town.post(make_job(name="seen", plan=noisy), "wren")
+        assert caught.value.code is Code.POLICY_REFUSES
+        job = make_job(plan=noisy, align="hidden")
+        run = town.post(job, "wren")
+        town.until_state(run, "done")
+        for name in PEERS:
+            (balance,) = balances_in(town.parties[name].folder)
+            assert [c.key for c in balance.spent.charges] == [job.account_key], name
+            assert balance.spent.epsilon == pytest.approx(1.0)
+        asked = json_of(town.command("rook", "query", "tennis", "--id", 1, "--format", "json"))
+        assert asked["rows"][0]["class"] in WEATHER.target.classes
+        shown = json_of(town.command("rook", "models", "show", "tennis", "--format", "json"))
+        opened = {row["name"]: row["opened"] for row in shown["opened"]}
+        assert opened["leaves of level 0"] == opened["leaves"] == 1
+        again = make_job(name="again", plan=noisy, align="hidden")
+        with pytest.raises(HedgerowError) as caught:
+            town.post(again, "wren")
+        assert "days.epsilon = 1.5" in str(caught.value)
     finally:
         town.stop()
 

@@ -73,8 +73,8 @@ allow_exact = {exact}
 # stays hidden on the servers; "open-tree" would publish the tree, with noise by its epsilon, and so
 # does "topdown". "vertical-id3" grows a tree in pieces that stay at their sites, which learn exact
 # counts: it needs allow_exact, and a population without a limit. So do "pivot-tree" and the like,
-# models among peers, who see of them what the job says. "evaluation" would tell an analyst, with
-# noise, how good a hidden model is on held-out uploads.
+# models among peers, who see of them what the job says, unless it has noise and a hidden join.
+# "evaluation" would tell an analyst, with noise, how good a hidden model is on held-out uploads.
 allowed_protocols = [{protocols}]
 
 # Members that may ask models.

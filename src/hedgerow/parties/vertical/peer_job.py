@@ -129,7 +129,7 @@ class PivotJob(JobFile, Job):
 
     @cached_property
     def _costs(self) -> dict[str, Guarantee]:
-        """Return the cost by audience: nothing that peers see has noise."""
+        """Return the cost by audience; without noise nothing is finite."""
         ledger = Ledger(domain=self.domain)
         self.make_plan().charge(ledger)
         return guarantees(ledger)
