@@ -9,6 +9,7 @@ from hedgerow.audit.catalogue.mechanisms import mechanisms
 from hedgerow.audit.catalogue.median import median_forests
 from hedgerow.audit.catalogue.noise import three_servers
 from hedgerow.audit.catalogue.pivot import peer_views
+from hedgerow.audit.catalogue.pivot_noise import trees_of_peers
 from hedgerow.audit.catalogue.topdown import topdown_trees
 
 FACTORIES = (
@@ -17,6 +18,7 @@ FACTORIES = (
     three_servers,
     hidden_trees,
     numbers_and_opened_trees,
+    trees_of_peers,
     private_trees,
     median_forests,
     boosted_models,
