@@ -22,8 +22,9 @@ import resource
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from functools import wraps
+from typing import Any, Self
 
 import numpy as np
 
@@ -36,7 +37,12 @@ from hedgerow.net.network import Network
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.contract import Context
 from hedgerow.protocols.pivot.logistic.options import LogisticOptions
-from hedgerow.protocols.pivot.options import PeerOptions, PivotBoostingOptions, PivotOptions
+from hedgerow.protocols.pivot.options import (
+    PeerOptions,
+    PivotBoostingOptions,
+    PivotForestOptions,
+    PivotOptions,
+)
 from hedgerow.protocols.pivot.peer_plan import PeerPlan
 from hedgerow.protocols.pivot.programs import (
     OFFLINE,
@@ -48,20 +54,31 @@ from hedgerow.protocols.pivot.programs import (
     respond,
 )
 from hedgerow.secure.additive import AdditiveEngine
+from hedgerow.secure.additive.ciphertexts import JointKey
+from hedgerow.secure.additive.punctured import PuncturedBins
+from hedgerow.secure.additive.transfers import Transfers
 from hedgerow.secure.fixed.sigmoid import cost_sigmoid, sigmoid
 from hedgerow.secure.fixed.softmax import cost_softmax, softmax
 from hedgerow.secure.ring import Z32
 from hedgerow.tables import Attribute, Domain, Target
 
 LIMIT = 1800.0
+MAKERS: tuple[tuple[type, str], ...] = (
+    (Transfers, "make"),
+    (Transfers, "translations"),
+    (Transfers, "begin"),
+    (PuncturedBins, "_plant"),
+    (JointKey, "insecure_dealt"),
+)
+"""What makes all that is sent in `OFFLINE` steps, and nothing else."""
 
 
 @dataclass(frozen=True)
 class Case:
     """One setting; `each` are attributes of every peer, `asked` rows that are answered after.
 
-    `ahead`: peers have prepared the run before. `rounds`: of boosting, in place of one tree;
-    `epochs`: of logistic regression.
+    `classes` are 0 for a number. In place of one tree are `trees` of a forest, `rounds` of boosting
+    or `epochs` of logistic regression. `ahead`: peers have prepared the run before.
     """
 
     n: int = 50_000
@@ -76,6 +93,7 @@ class Case:
     ahead: bool = False
     rounds: int = 0
     epochs: int = 0
+    trees: int = 0
 
     def __str__(self) -> str:
         return (
@@ -86,7 +104,21 @@ class Case:
             + ("" if self.linear == "transfers" else f", {self.linear}")
             + (", prepared ahead" if self.ahead else "")
             + (f", {self.rounds} rounds" if self.rounds else "")
+            + (f", {self.trees} trees" if self.trees else "")
         )
+
+    def options(self) -> PeerOptions:
+        """Return the options of the model."""
+        if self.epochs:
+            hide: Any = self.hide
+            return LogisticOptions(max_iter=self.epochs, hide=hide)
+        every: dict[str, Any] = {"max_depth": self.depth, "hide": self.hide}
+        if self.rounds:
+            return PivotBoostingOptions(**every, n_estimators=self.rounds)
+        if self.trees:
+            return PivotForestOptions(**every, n_estimators=self.trees, max_features=None)
+        dealt = self.linear.startswith("paillier")
+        return PivotOptions(**every, linear=self.linear, insecure_dealer=dealt)  # type: ignore[arg-type]
 
     def plan(self) -> PeerPlan:
         """Return what the peers agree on."""
@@ -95,22 +127,11 @@ class Case:
             Attribute(name=name, kind="numeric", bounds=(0.0, 1.0), bins=self.bins)
             for name in names
         ]
-        target = Target(name="y", classes=tuple(map(str, range(self.classes))))
+        target = Target(name="y", bounds=(0.0, 1.0))
+        if self.classes:
+            target = Target(name="y", classes=tuple(map(str, range(self.classes))))
         owners = [j // self.each for j in range(len(names))]
-        shown: Any = {"hide": self.hide}
-        options: PeerOptions
-        if self.epochs:
-            options = LogisticOptions(max_iter=self.epochs, **shown)
-        elif self.rounds:
-            options = PivotBoostingOptions(n_estimators=self.rounds, max_depth=self.depth, **shown)
-        else:
-            options = PivotOptions(
-                max_depth=self.depth,
-                linear=self.linear,  # type: ignore[arg-type]
-                insecure_dealer=self.linear.startswith("paillier"),
-                **shown,
-            )
-        return options.plan(
+        return self.options().plan(
             Domain(attributes=tuple(attributes), target=target),
             self.n,
             owners=owners,
@@ -124,24 +145,72 @@ class Case:
         return rng.integers(0, self.bins, n).astype(np.uint8)
 
     def target(self) -> np.ndarray:
-        """Return classes that follow from the first attribute of every peer, a tenth at random."""
+        """Return classes, or a number as a share of its bounds.
+
+        They follow from the first attribute of every peer, a tenth at random.
+        """
         total = sum(self.column(i * self.each, self.n).astype(np.int64) for i in range(self.m))
-        label = total * self.classes // (self.m * (self.bins - 1) + 1)
         rng = np.random.default_rng(1)
         noisy = rng.random(self.n) < 0.1
+        if not self.classes:
+            return np.where(noisy, rng.random(self.n), total / (self.m * (self.bins - 1)))
+        label = total * self.classes // (self.m * (self.bins - 1) + 1)
         return np.where(noisy, rng.integers(0, self.classes, self.n), label)
+
+    def joined(self) -> np.ndarray:
+        """Return the bins of all attributes, (n, d), as no peer has them."""
+        return np.stack([self.column(j, self.n) for j in range(self.m * self.each)], axis=1)
+
+
+@dataclass
+class OfflineClock:
+    """Seconds, on the wall and of this process, in what needs no target, while it is entered."""
+
+    wall: float = 0.0
+    cpu: float = 0.0
+    _kept: list[tuple[type, str, Any]] = field(default_factory=list)
+    _inside: bool = False
+
+    def __enter__(self) -> Self:
+        for owner, name in MAKERS:
+            kept = owner.__dict__[name]
+            self._kept.append((owner, name, kept))
+            bound = isinstance(kept, classmethod)
+            timed = self._timed(kept.__func__ if bound else kept)
+            setattr(owner, name, classmethod(timed) if bound else timed)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        while self._kept:
+            setattr(*self._kept.pop())
+
+    def _timed(self, make: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(make)
+        def timed(*args: Any, **named: Any) -> Any:
+            if self._inside:
+                return make(*args, **named)
+            self._inside, begin, cpu = True, time.perf_counter(), time.process_time()
+            try:
+                return make(*args, **named)
+            finally:
+                self._inside = False
+                self.wall += time.perf_counter() - begin
+                self.cpu += time.process_time() - cpu
+
+        return timed
 
 
 def member(network: Network, case: dict[str, Any]) -> dict[str, float]:
-    """Be one peer: train once, and answer rows with it."""
+    """Be one peer: train once, and answer rows with the model."""
     setting = Case(**case)
     plan, (me,) = setting.plan(), network.local
     own = [j for j, owner in enumerate(plan.owners) if owner == me]
-    table = PeerTable(
-        {j: setting.column(j, setting.n) for j in own},
-        setting.n,
-        setting.target() if me == plan.target_at else None,
-    )
+    target = None
+    if me == plan.target_at:
+        target = setting.target()
+        if not plan.classes:
+            target = np.rint((2 * target - 1) * plan.units.most)
+    table = PeerTable({j: setting.column(j, setting.n) for j in own}, setting.n, target)
     ledger = Ledger()
     plan.charge(ledger)
     members = tuple(map(str, range(setting.m)))
@@ -163,11 +232,14 @@ def member(network: Network, case: dict[str, Any]) -> dict[str, float]:
         progress=end,
     )
     begin, cpu = time.perf_counter(), time.process_time()
-    part = peer(context)
+    with OfflineClock() as clock:
+        part = peer(context)
     offline, online = part.traffic.only(*OFFLINE), part.traffic.without(*OFFLINE)
     found = {
         "seconds": time.perf_counter() - begin,
+        "offline_s": clock.wall,
         "cpu": time.process_time() - cpu,
+        "offline_cpu": clock.cpu,
         "ahead_s": ahead,
         "offline_mb": max(offline.payload) / 1e6,
         "online_mb": max(online.payload) / 1e6,
@@ -183,12 +255,24 @@ def member(network: Network, case: dict[str, Any]) -> dict[str, float]:
         found["epoch_mb"], found["epoch_rounds"] = max(spent.payload) / 1e6, spent.rounds
     if setting.asked:
         bins = {j: setting.column(j, setting.asked, seed=2) for j in own}
-        begin = time.perf_counter()
+        before = network.meter.snapshot()
+        begin, cpu = time.perf_counter(), time.process_time()
         answers = PeerAnswers(part.model.to_state(), bins)
-        respond(replace(context, job=PeerQuestion(0, setting.asked, "class"), table=answers))
+        question = PeerQuestion(0, setting.asked, "class" if plan.classes else "value")
+        with OfflineClock() as clock:
+            respond(replace(context, job=question, table=answers))
         found["answers"] = time.perf_counter() - begin
+        found["answers_offline"] = clock.wall
+        found["answers_cpu"] = time.process_time() - cpu - clock.cpu
+        sent = network.meter.since(before).without(*OFFLINE)
+        found["answers_rounds"], found["answers_mb"] = sent.rounds, max(sent.payload) / 1e6
     found["memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     return found
+
+
+def members(network: Network, cases: Sequence[dict[str, Any]]) -> list[dict[str, float]]:
+    """Be one peer in one case after the other."""
+    return [member(network, case) for case in cases]
 
 
 def run_far(
@@ -250,11 +334,23 @@ def boosted() -> list[dict[str, Any]]:
 
 def measure(case: Case, delay: float = 0.0) -> dict[str, float]:
     """Run a case with a process for each peer; their largest figures, seconds of CPU of all."""
-    values = [end.value for end in run_far(member, case.m, [asdict(case)], delay=delay)]
-    return {
-        name: (sum if name.endswith("cpu") else max)(value[name] for value in values)
-        for name in values[0]
-    }
+    return measure_each([case], delay)[0]
+
+
+def measure_each(cases: Sequence[Case], delay: float = 0.0) -> list[dict[str, float]]:
+    """Run cases of as many peers one after the other in the same processes.
+
+    What the first one has compiled and loaded is there for all others, and its memory, too.
+    """
+    given = [asdict(case) for case in cases]
+    ends = [end.value for end in run_far(members, cases[0].m, [given], delay=delay)]
+    return [
+        {
+            name: (sum if name.endswith("cpu") else max)(value[name] for value in values)
+            for name in values[0]
+        }
+        for values in zip(*ends, strict=True)
+    ]
 
 
 def rows_of(name: str, case: Case) -> list[dict[str, Any]]:

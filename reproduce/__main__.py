@@ -22,6 +22,7 @@ PAPERS = {
     "000": "reproduce.paper_000.run",
     "001": "reproduce.paper_001.run",
     "002": "reproduce.paper_002.run",
+    "003": "reproduce.paper_003.run",
     "004": "reproduce.paper_004.run",
 }
 
