@@ -74,7 +74,8 @@ def sides_by_collusion(hide: Hide) -> Guess:
     for found in _trees(plan, model):
         # Which class stands left of the root, by the leaves below it.
         on_left = [int(found.labels[leaf]) for leaf in _below(found, int(found.first_child[0]))]
-        right.append(of_class[max(sorted(set(on_left)), key=on_left.count)])
+        votes = np.bincount(on_left, minlength=2)
+        right.append(np.mean(of_class, where=votes == votes.max()))
     return Guess(float(np.mean(right)), _base(actual), max(of_class))
 
 

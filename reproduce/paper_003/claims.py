@@ -72,7 +72,7 @@ def _accuracy(records: list[Record]) -> Claim:
         f"Ours and scikit-learn's on the same bins: {said}. The largest difference is "
         f"{100 * apart[worst]:.2g}{'%' if is_number(entries[worst]) else ' points'}; "
         f"{sum(exact)} of {len(entries)} models trained among peers answer every test row as in "
-        "the clear. Nothing is truncated here: a loss by fixed-point numbers need not be.",
+        "the clear: fixed-point numbers need not cost accuracy.",
     )
 
 

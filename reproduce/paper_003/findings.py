@@ -53,7 +53,7 @@ def ratios(one: Curve, other: Curve) -> dict[int, float]:
 
 def listed(found: Curve) -> str:
     """Write numbers one after the other."""
-    return ", ".join(f"{y:.3g}" for y in found.values())
+    return ", ".join(f"{y:,.0f}" if y >= 100 else f"{y:.3g}" for y in found.values())
 
 
 def points(found: Curve) -> str:

@@ -41,7 +41,7 @@ class Extent:
     `trees`: numbers of trees. `most_baseline`: rows up to which the baseline is run. `asked`: rows
     that are answered. `tables` and `models`: of table 1, with so many `rows` at most; tables of
     `whole` are learned by whole forests among peers, others by so many trees, or rounds of
-    boosting, as are `grown`.
+    boosting, as are `grown`. `warm_up`: what is compiled and loaded is not clocked.
     """
 
     base: dict[str, int] = field(default_factory=lambda: dict(BASE))
@@ -66,6 +66,7 @@ class Extent:
     whole: tuple[str, ...] = ("bank",)
     grown: int = 2
     trials: int = SPLITS
+    warm_up: bool = True
 
 
 FULL = Extent()
@@ -84,6 +85,7 @@ QUICK = Extent(
     whole=(),
     grown=1,
     trials=2,
+    warm_up=False,
 )
 
 
@@ -176,7 +178,7 @@ def run_all(
     wanted, jobs = clocked(extent), jobs_of(extent)
     cases, total = len({case for _, case in wanted}), len(jobs)
     before = os.getloadavg()[0]
-    found = timing.measured(wanted, lambda done: tell(done, cases + total))
+    found = timing.measured(wanted, lambda done: tell(done, cases + total), warm_up=extent.warm_up)
     found.append(
         {"what": "load", "before": before, "after": os.getloadavg()[0], "cases": cases}
         | {"base": asdict(extent)}

@@ -51,11 +51,12 @@ def case_of(base: dict[str, int], method: str, **at: Any) -> Case:
 
 
 def measured(
-    wanted: Sequence[tuple[dict[str, Any], Case]], tell: Callable[[int], None]
+    wanted: Sequence[tuple[dict[str, Any], Case]], tell: Callable[[int], None], *, warm_up: bool
 ) -> list[Record]:
     """Measure cases, those of as many peers together; each comes with what is noted of it.
 
     A case that is wanted several times is measured once. `tell` is told how many are done.
+    `warm_up`: run small cases of every kind before.
     """
     every = list(dict.fromkeys(case for _, case in wanted))
     found: dict[Case, dict[str, float]] = {}
@@ -63,9 +64,9 @@ def measured(
         mine = [case for case in every if case.m == m]
         # Every kind of number is compiled apart; under Paillier nothing is.
         warm = {
-            replace(of, **WARM, classes=min(of.classes, 2), asked=min(of.asked, 2))
+            replace(of, **WARM, asked=min(of.asked, 2))
             for of in mine
-            if not of.linear.startswith("paillier")
+            if warm_up and not of.linear.startswith("paillier")
         }
         figures = measure_each([*warm, *mine])[len(warm) :]
         found |= dict(zip(mine, figures, strict=True))
