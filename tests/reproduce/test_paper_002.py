@@ -112,6 +112,7 @@ def records(done: dict[str, Any]) -> list[dict[str, Any]]:
     return json.loads((done["out"] / "runs.json").read_text())["records"]
 
 
+@pytest.mark.slow
 def test_the_printed_object(done: dict[str, Any]) -> None:
     assert {"seed", "quick", "machine", "rows", "claims", "findings", "notes", "files"} <= set(done)
     rows = {row["case"]: (row["ours"], row.get("paper")) for row in done["rows"]}
@@ -158,6 +159,7 @@ def verdicts(judged: list[dict[str, Any]]) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_verdicts(done: dict[str, Any]) -> None:
     assert verdicts(done["claims"]) == VERDICTS
     for one in done["claims"]:
@@ -167,6 +169,7 @@ def test_verdicts(done: dict[str, Any]) -> None:
         assert "nan" not in one["evidence"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("start", "verdict", "path", "value"),
     [
@@ -192,6 +195,7 @@ def test_verdicts_follow_the_trees(
     assert verdicts(claims(changed))[start] == verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("start", "verdict", "path", "value"),
     [
@@ -219,6 +223,7 @@ def test_verdicts_follow_what_was_learned(
     assert verdicts(claims(changed))[start] == verdict
 
 
+@pytest.mark.slow
 def test_sub_intersections_are_read_from_rings_alone(records: list[dict[str, Any]]) -> None:
     (leaks,) = study.chosen(records, what="leaks")
     found = {one["counting"]: one for one in leaks["sub_intersections"]}
@@ -237,6 +242,7 @@ def test_sub_intersections_are_read_from_rings_alone(records: list[dict[str, Any
     assert found["ring"]["true"]["humidity = high"] == [3, 4]
 
 
+@pytest.mark.slow
 def test_the_worked_example(records: list[dict[str, Any]]) -> None:
     (leaks,) = study.chosen(records, what="leaks")
     assert len(leaks["examples"]) == 2 * len(methods.COUNTINGS)
@@ -247,6 +253,7 @@ def test_the_worked_example(records: list[dict[str, Any]]) -> None:
         assert (one["answer"], one["right"]) == (1, 14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_figures_are_drawn_and_written(name: str, done: dict[str, Any]) -> None:
     png = done["out"] / f"{name}.png"
@@ -261,6 +268,7 @@ def test_figures_are_drawn_and_written(name: str, done: dict[str, Any]) -> None:
             assert all(p["y"] > 0 for p in curve["points"])
 
 
+@pytest.mark.slow
 def test_runs_come_out_the_same_and_are_drawn_anew(
     done: dict[str, Any], records: list[dict[str, Any]]
 ) -> None:
@@ -276,6 +284,7 @@ def test_runs_come_out_the_same_and_are_drawn_anew(
     assert redrawn["claims"] == done["claims"]
 
 
+@pytest.mark.slow
 def test_claims_are_printed(done: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     print_result(done)
     printed = " ".join(capsys.readouterr().out.split())

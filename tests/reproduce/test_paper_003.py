@@ -2,6 +2,7 @@
 
 import copy
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ def table(n: int = 120, *, classes: int = 2) -> Encoded:
     return encode(X, domain, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "classes"), [("tree", 0), ("forest", 2), ("boosting", 2), ("boosting", 0)]
 )
@@ -75,7 +77,8 @@ def test_constants_and_scores() -> None:
 
 
 @pytest.mark.parametrize(("name", "shape"), [("bank", (4521, 16)), ("rv2", (19735, 26))])
-def test_data_sets(name: str, shape: tuple[int, int]) -> None:
+def test_data_sets(name: str, shape: tuple[int, int], dataset: Callable[[str], Any]) -> None:
+    dataset("bank_4521" if name == "bank" else "appliances_energy")
     found = data.READ[name]()
     assert found.bins.shape == shape
     assert found.domain.n_bins.max() == data.BINS
@@ -133,7 +136,8 @@ def test_cart_is_the_tree_of_the_peers() -> None:
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def done(tmp_path_factory: pytest.TempPathFactory, dataset: Callable[[str], Any]) -> dict[str, Any]:
+    dataset("bank_4521")
     return small_version("003", tmp_path_factory.mktemp("reproduced"))
 
 
@@ -142,6 +146,7 @@ def records(done: dict[str, Any]) -> list[dict[str, Any]]:
     return json.loads((done["out"] / "runs.json").read_text())["records"]
 
 
+@pytest.mark.slow
 def test_the_printed_object(done: dict[str, Any]) -> None:
     assert {"seed", "quick", "machine", "rows", "claims", "findings", "notes", "files"} <= set(done)
     rows = {row["case"]: row for row in done["rows"]}
@@ -171,6 +176,7 @@ def of(judged: list[dict[str, Any]], start: str) -> str:
     return found
 
 
+@pytest.mark.slow
 def test_verdicts(done: dict[str, Any]) -> None:
     assert {start: of(done["claims"], start) for start in CERTAIN} == CERTAIN
     assert len(done["claims"]) == 21
@@ -181,6 +187,7 @@ def test_verdicts(done: dict[str, Any]) -> None:
         assert "nan" not in one["evidence"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("start", "what", "path", "value", "verdict"),
     [
@@ -235,6 +242,7 @@ def as_published(record: dict[str, Any]) -> float:
     return size * (record["n"] * 2.0 + 10.0 if hidden else 0.0001 * record["n"] + 1.0)
 
 
+@pytest.mark.slow
 def test_clocks_as_the_paper_has_them_are_told_so(records: list[dict[str, Any]]) -> None:
     judged = claims(clocks(records, as_published))
     for start in (
@@ -254,6 +262,7 @@ def test_clocks_as_the_paper_has_them_are_told_so(records: list[dict[str, Any]])
         assert of(judged, start) == "holds", start
 
 
+@pytest.mark.slow
 def test_clocks_that_stand_still_are_told_so(records: list[dict[str, Any]]) -> None:
     judged = claims(clocks(records, lambda record: 1.0))
     for start in (
@@ -272,6 +281,7 @@ def test_clocks_that_stand_still_are_told_so(records: list[dict[str, Any]]) -> N
     assert of(judged, "Training time of the basic") == "holds"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_figures_are_drawn_and_written(name: str, done: dict[str, Any]) -> None:
     png = done["out"] / f"{name}.png"
@@ -284,11 +294,13 @@ def test_figures_are_drawn_and_written(name: str, done: dict[str, Any]) -> None:
             assert all(p["y"] >= 0 for p in curve["points"])
 
 
+@pytest.mark.slow
 def test_runs_are_drawn_anew(done: dict[str, Any]) -> None:
     redrawn = small_version("003", done["out"], "--redraw")
     assert redrawn["claims"] == done["claims"]
 
 
+@pytest.mark.slow
 def test_claims_are_printed(done: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     print_result(done)
     printed = " ".join(capsys.readouterr().out.split())

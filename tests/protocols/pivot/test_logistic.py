@@ -194,9 +194,14 @@ def test_bounds_hold_whatever_the_gradients(penalty: float) -> None:
 # Training
 
 
-CASES: list[tuple[str, int, dict[str, Any]]] = [
+CASES: list[Any] = [
     ("cancer", 2, {"max_iter": 2, "batch_size": 60}),
-    ("cancer", 3, {"max_iter": 2, "batch_size": 150, "hide": "weights", "C": 0.01}),
+    pytest.param(
+        "cancer",
+        3,
+        {"max_iter": 2, "batch_size": 150, "hide": "weights", "C": 0.01},
+        marks=pytest.mark.slow,
+    ),
     ("iris", 2, {"max_iter": 3, "batch_size": 40, "fit_intercept": False}),
     ("iris", 3, {"max_iter": 2, "batch_size": 50, "hide": "weights", "momentum": 0.0}),
     ("mixed", 3, {"max_iter": 3, "batch_size": 60, "learning_rate": 0.4, "public_seed": 9}),

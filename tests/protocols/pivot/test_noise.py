@@ -200,6 +200,7 @@ def test_choices_stops_and_labels_have_their_laws() -> None:
     assert chisquare(chosen, law * chosen.sum()).pvalue > 1e-4
 
 
+@pytest.mark.slow
 def test_the_published_choice_does_not_depend_on_epsilon() -> None:
     """Probabilities exp(gain - zeta) / sum: zeta cancels, so that nothing is left of epsilon."""
     rows, trees = small_rows(30), 400
@@ -245,7 +246,7 @@ def test_a_level_costs_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == [1, 1, 3]
 
 
-@pytest.mark.parametrize("hide", ["nothing", "peers"])
+@pytest.mark.parametrize("hide", ["nothing", pytest.param("peers", marks=pytest.mark.slow)])
 def test_a_run_that_goes_on_draws_nothing_twice(hide: str) -> None:
     rows = encoded("iris", columns=2)
     plan = plan_for(rows, 2, max_depth=1, hide=hide, stop_share=0.2, **NOISY)

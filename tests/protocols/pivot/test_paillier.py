@@ -80,8 +80,7 @@ def make_rows(
 
 
 def splits(nodes: Sequence[int], chosen: Sequence[int]) -> NodeSplits:
-    plan = PivotOptions().plan(domain(), N, owners=OWNERS[2], n_peers=2)
-    return node_splits(plan, np.array(nodes, dtype=np.int64), np.array(chosen, dtype=np.int64))
+    return node_splits(LAYOUT, np.array(nodes, dtype=np.int64), np.array(chosen, dtype=np.int64))
 
 
 def secret_choice(rows: PaillierColumns, chosen: Sequence[int], ring: Ring = Z16) -> Secret:

@@ -166,6 +166,10 @@ class HolderAnswers(HolderSessions):
         self.check_holder(caller, job, fields.job)
         side = side_of(self.config, job, fields.model, proba=fields.proba)
         ids = self._told(payload, fields.rows) if side.all_know_ids else None
+        session = bytes.fromhex(fields.session)
+        if ids is not None:
+            # A refusal says that an instance is not here: it counts as an answer does.
+            self._charge(fields.model, caller.name, session, fields.rows)
         try:
             side.prepare(ids, self._lock)
         except HedgerowError as error:
@@ -178,10 +182,10 @@ class HolderAnswers(HolderSessions):
                 found=f"{self.config.name} without; its log says why",
                 fix=f"have {self.config.name} look into state/log.jsonl",
             ) from None
-        session = bytes.fromhex(fields.session)
         with ExitStack() as stack:
             self.take_seat(stack)
-            self._charge(fields.model, caller.name, session, fields.rows)
+            if ids is None:
+                self._charge(fields.model, caller.name, session, fields.rows)
             doorway = self._port.expect(session)
             # The thread gives the seat back.
             stack.pop_all()

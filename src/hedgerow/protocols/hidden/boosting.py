@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from hedgerow.errors import Code
 from hedgerow.privacy import Ledger, Opening, Scope
@@ -381,7 +380,8 @@ def probabilities(scores: NDArray[np.float64], *, joint: bool = False) -> NDArra
     `joint` scores of classes are read by softmax, others each by itself.
     """
     if joint:
-        found: NDArray[np.float64] = softmax(scores, axis=1)
+        raised = np.exp(scores - scores.max(axis=1, keepdims=True))
+        found: NDArray[np.float64] = raised / raised.sum(axis=1, keepdims=True)
         return found
     odds = 1.0 / (1.0 + np.exp(-scores))
     if scores.shape[1] == 1:
