@@ -60,8 +60,6 @@ BY_DEFAULT = {
         "topdown, secure-counts",
         "vertical-id3, ring",
         "pivot-tree, basic",
-        "pivot-forest, basic",
-        "pivot-boosting, hidden",
         "pivot-logistic, basic",
     },
     "flower": {"topdown, noisy-counts", "topdown, local-rnm"},

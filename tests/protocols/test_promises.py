@@ -450,6 +450,9 @@ def peer_cases() -> list[Case]:
             plan = options.plan(domain, owners=(0, 0, 1), n_peers=2, target_at=1)
             # A level without a node that is split is the last.
             found.append(Case(f"peers, {kind}, hide {hide}", plan, by_peers, at_most=True))
+            if hide in ("thresholds", "features"):
+                # A forest grows by the same steps as a tree.
+                continue
             many = PivotForestOptions(n_estimators=2, max_depth=2, hide=hide)  # type: ignore[arg-type]
             plan = many.plan(domain, owners=(0, 0, 1), n_peers=2, target_at=1)
             found.append(Case(f"peers, forest, {kind}, hide {hide}", plan, by_peers, at_most=True))

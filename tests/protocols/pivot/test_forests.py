@@ -21,14 +21,19 @@ from tests.protocols.pivot.peer_tables import encoded, grown
 from tests.protocols.pivot.test_growth import answers, revealed_trees
 
 FEW = {"n_estimators": 3, "max_depth": 2}
-CASES: list[tuple[str, int, dict[str, Any]]] = [
+CASES: list[Any] = [
     ("iris", 2, {"n_estimators": 4, "max_depth": 3}),
     ("iris", 3, {**FEW, "hide": "thresholds", "max_features": None}),
     ("iris", 2, {**FEW, "hide": "peers", "bootstrap": False, "max_samples": 0.5}),
     ("cancer", 2, {**FEW, "max_features": 3, "min_samples_leaf": 20, "public_seed": 7}),
     ("cancer", 2, {**FEW, "bootstrap": False, "max_features": 2, "min_impurity_decrease": 0.05}),
     ("diabetes", 2, {**FEW}),
-    ("diabetes", 3, {**FEW, "hide": "features", "max_samples": 0.3, "min_samples_leaf": 5}),
+    pytest.param(
+        "diabetes",
+        3,
+        {**FEW, "hide": "features", "max_samples": 0.3, "min_samples_leaf": 5},
+        marks=pytest.mark.slow,
+    ),
 ]
 
 

@@ -301,7 +301,9 @@ def test_noise_is_foreseen(epsilon: float) -> None:
         assert not forecast(plan_for(encoded(name), 2)).expected
 
 
-@pytest.mark.parametrize("target", [CLASSES, NUMBERS], ids=["classes", "numbers"])
+@pytest.mark.parametrize(
+    "target", [CLASSES, pytest.param(NUMBERS, marks=pytest.mark.slow)], ids=["classes", "numbers"]
+)
 def test_rows_that_are_not_common_count_nowhere(target: Target) -> None:
     """Joined rows are as many as there is room for; counts are of those that are present."""
     common = N - 2 * 4
