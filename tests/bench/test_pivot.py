@@ -4,10 +4,13 @@ import time
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from bench.consortium.wan import DELAY
 from bench.pivot import Case, activations, far_rows, rows_of, run_far
 from hedgerow.net.network import Network, Route
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_tiny_case() -> None:

@@ -2,10 +2,13 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from bench.one_table import OneTable
 from bench.pivot_noise import PEERS, rows_of
 from hedgerow.tables import Attribute, Domain, Target
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_tiny_table() -> None:

@@ -137,14 +137,24 @@ def grown_step(
     return step
 
 
-CASES: list[tuple[str, int, dict[str, Any]]] = [
+CASES: list[Any] = [
     ("iris", 2, {"hide": "nothing"}),
     ("iris", 2, {"hide": "everything", "subsample": 0.6}),
-    ("iris", 2, {"hide": "nothing", "loss": "one-vs-rest"}),
-    ("cancer", 3, {"hide": "nothing", "subsample": 0.5, "max_features": 2}),
+    pytest.param("iris", 2, {"hide": "nothing", "loss": "one-vs-rest"}, marks=pytest.mark.slow),
+    pytest.param(
+        "cancer",
+        3,
+        {"hide": "nothing", "subsample": 0.5, "max_features": 2},
+        marks=pytest.mark.slow,
+    ),
     ("cancer", 2, {"hide": "everything", "max_features": "sqrt", "public_seed": 3}),
     ("diabetes", 2, {"hide": "nothing", "max_depth": 3}),
-    ("diabetes", 2, {"hide": "everything", "subsample": 0.7, "max_features": 3}),
+    pytest.param(
+        "diabetes",
+        2,
+        {"hide": "everything", "subsample": 0.7, "max_features": 3},
+        marks=pytest.mark.slow,
+    ),
 ]
 
 
