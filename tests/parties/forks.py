@@ -57,8 +57,10 @@ class Program:
         return self._process.exitcode
 
     def send_signal(self, number: int) -> None:
-        if self._process.is_alive():
-            os.kill(self.pid, number)
+        # It may end by itself in between.
+        with suppress(ProcessLookupError):
+            if self._process.is_alive():
+                os.kill(self.pid, number)
 
     def wait(self, seconds: float | None = None) -> None:
         self._process.join(seconds)
