@@ -2,8 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
-# One more than cores: some tests wait for processes and timeouts, and not for a core.
-JOBS ?= 3
+# Two more than cores: many tests wait for processes and timeouts, and not for a core.
+JOBS ?= 4
 
 # Tests start many processes: none of them should compile what another has compiled already,
 # whatever the shell of the caller says.
@@ -20,14 +20,14 @@ SOURCES := $(shell find src -name '*.py')
 demo: .venv/.core .venv/.kernels
 	$(BIN)/python examples/demo.py $(if $(KEEP),--keep "$(KEEP)")
 
-# Kernels are compiled beside the checks, which leave a core free, and before three processes of
+# Kernels are compiled beside the checks, which leave a core free, and before four processes of
 # tests would compile the same ones.
 test: .venv/.test .venv/.kernels
 	@$(BIN)/python tests/warm_up.py trees & trees=$$!; \
 	$(BIN)/python tests/warm_up.py sums & sums=$$!; \
 	$(MAKE) --no-print-directory check; checked=$$?; \
 	wait $$trees && wait $$sums && exit $$checked
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 # Servers that are killed again and again, and all that takes as long.
 slow: .venv/.test .venv/.kernels

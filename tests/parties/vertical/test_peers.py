@@ -33,11 +33,11 @@ from tests.protocols.vertical_id3.ppid3_runs import WEATHER, weather
     ("hide", "align"),
     [
         ("nothing", "ring"),
-        ("thresholds", "ring"),
-        ("features", "ring"),
-        ("peers", "ring"),
-        ("nothing", "hidden"),
         ("thresholds", "hidden"),
+        pytest.param("thresholds", "ring", marks=pytest.mark.slow),
+        pytest.param("features", "ring", marks=pytest.mark.slow),
+        pytest.param("peers", "ring", marks=pytest.mark.slow),
+        pytest.param("nothing", "hidden", marks=pytest.mark.slow),
     ],
 )
 def test_the_tree_is_that_of_one_process_and_peers_ask_it(
@@ -79,7 +79,7 @@ def test_the_tree_is_that_of_one_process_and_peers_ask_it(
         town.stop()
 
 
-@pytest.mark.parametrize("hide", ["nothing", "weights"])
+@pytest.mark.parametrize("hide", ["weights", pytest.param("nothing", marks=pytest.mark.slow)])
 def test_weights_are_those_of_one_process_and_peers_ask_for_probabilities(
     tmp_path: Path, hide: str
 ) -> None:
