@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from hedgerow.parties.roles.client import Consortium
     from hedgerow.privacy import Ledger
-    from hedgerow.tables import Attribute, Batches, Domain, Target
+    from hedgerow.tables import Attribute, Batches, Domain, Target, read_sql
     from hedgerow.trees import read_model
 
 __version__ = "0.1.0"
@@ -73,6 +73,7 @@ __all__ = [
     "TopDownTreeClassifier",
     "VerticalID3Classifier",
     "read_model",
+    "read_sql",
 ]
 
 _ROOMS = {
@@ -83,6 +84,7 @@ _ROOMS = {
     "Target": "tables",
     "Ledger": "privacy",
     "read_model": "trees",
+    "read_sql": "tables",
 }
 
 

@@ -21,6 +21,7 @@ from hedgerow.cli.printing import (
     print_line,
     progress_bar,
 )
+from hedgerow.cli.sources import SqlOption, SqlTimeoutOption, TableArgument, source_of
 
 if TYPE_CHECKING:
     from hedgerow.estimators.fitting import ChargeProgress, Files, Model
@@ -47,7 +48,7 @@ class BadRows(StrEnum):
 
 
 def fit(
-    table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file")],
+    table: TableArgument,
     *,
     domain: Annotated[Path, typer.Option(help="public domain of the table (TOML)")],
     epsilon: Annotated[float, typer.Option(help="budget of this fit")],
@@ -75,6 +76,8 @@ def fit(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="replace files of the same name")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="show no progress")] = False,
+    sql: SqlOption = None,
+    sql_timeout: SqlTimeoutOption = None,
     delimiter: DelimiterOption = ",",
     encoding: EncodingOption = "utf-8",
     format: FormatOption = Format.text,
@@ -95,7 +98,8 @@ def fit(
     from hedgerow.tables import Domain, TextFormat
 
     quiet = quiet or format is Format.json
-    public, in_memory = Domain.from_toml(domain), not table.is_dir()
+    rows = source_of(table, sql, sql_timeout)
+    public, in_memory = Domain.from_toml(domain), not (isinstance(rows, Path) and rows.is_dir())
     estimator = private_model(
         model.value,
         public,
@@ -125,7 +129,7 @@ def fit(
         ):
             warnings.simplefilter("ignore", HedgerowWarning)
             text = TextFormat(delimiter, encoding)
-            fit_table(estimator, table, files, tell=tell, charge=charge, text=text)
+            fit_table(estimator, rows, files, tell=tell, charge=charge, text=text)
     except KeyboardInterrupt:
         _print_interrupt(charge, files, account, format)
         raise typer.Exit(INTERRUPTED) from None

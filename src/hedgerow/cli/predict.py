@@ -10,17 +10,20 @@ from typing import Annotated
 import typer
 
 from hedgerow.cli.printing import DelimiterOption, EncodingOption, Format, FormatOption
+from hedgerow.cli.sources import SqlOption, SqlTimeoutOption, TableArgument, source_of
 
 
 def predict(
     model: Annotated[Path, typer.Argument(help="model file (JSON)")],
-    table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file of rows")],
+    table: TableArgument,
     *,
     proba: Annotated[bool, typer.Option("--proba", help="class probabilities as well")] = False,
     out: Annotated[
         Path | None, typer.Option(help="file ending in .csv or .parquet; else CSV is printed")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="replace a file of that name")] = False,
+    sql: SqlOption = None,
+    sql_timeout: SqlTimeoutOption = None,
     delimiter: DelimiterOption = ",",
     encoding: EncodingOption = "utf-8",
     format: FormatOption = Format.text,
@@ -34,13 +37,13 @@ def predict(
 
     if out is not None:
         check_new(out, force=force)
-    text = TextFormat(delimiter, encoding)
-    pieces = answer_table(read_model(model).model, table, proba=proba, text=text)
+    rows, text = source_of(table, sql, sql_timeout), TextFormat(delimiter, encoding)
+    pieces = answer_table(read_model(model).model, rows, proba=proba, text=text)
     if out is not None:
         with replacing(out) as file:
-            rows = write_pieces(pieces, file, out.suffix.lower())
-        as_json = json.dumps({"ok": True, "out": str(out), "rows": rows})
-        print(as_json if format is Format.json else f"{rows:,} rows: {out}")
+            n_rows = write_pieces(pieces, file, out.suffix.lower())
+        as_json = json.dumps({"ok": True, "out": str(out), "rows": n_rows})
+        print(as_json if format is Format.json else f"{n_rows:,} rows: {out}")
     elif format is Format.json:
         print(json.dumps({"ok": True, "rows": [row for p in pieces for row in p.to_pylist()]}))
     else:

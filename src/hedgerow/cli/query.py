@@ -14,13 +14,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from hedgerow.cli.printing import HERE, DelimiterOption, EncodingOption, FolderArgument, print_table
+from hedgerow.cli.sources import TABLE_HELP, SqlOption, SqlTimeoutOption, source_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.queries.asking import ModelAnswers
-    from hedgerow.tables import TextFormat
+    from hedgerow.tables import SqlQuery, TextFormat
 
 _MOST_SHOWN = 1000
 """Rows of a table for people; more are printed as CSV."""
@@ -36,9 +37,7 @@ class AnswerFormat(StrEnum):
 
 def query(
     model: Annotated[str, typer.Argument(help="name of the model, or its beginning")],
-    rows: Annotated[
-        Path | None, typer.Argument(help="CSV, Parquet or Arrow file of rows to ask about")
-    ] = None,
+    rows: Annotated[str | None, typer.Argument(help=f"rows to ask about: {TABLE_HELP}")] = None,
     folder: FolderArgument = HERE,
     *,
     id: Annotated[
@@ -60,6 +59,8 @@ def query(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="replace a file of that name")] = False,
     timeout: Annotated[float, typer.Option(help="seconds to wait for the servers")] = 120.0,
+    sql: SqlOption = None,
+    sql_timeout: SqlTimeoutOption = None,
     delimiter: DelimiterOption = ",",
     encoding: EncodingOption = "utf-8",
     format: Annotated[
@@ -88,14 +89,15 @@ def query(
         check_new(out, force=force)
     if rows is None or id or kept:
         # Without a file of rows, the folder is the first that is named.
-        folder, rows = folder if rows is None else rows, None
+        folder, rows = folder if rows is None else Path(rows), None
+    source = None if rows is None else source_of(rows, sql, sql_timeout)
     config, text = PartyConfig.load(folder), TextFormat(delimiter, encoding)
     model, left = _find(config, model), None
-    if rows is None or is_in_pieces(config, model):
-        asked = _read_ids(config, model, rows, ids, text) if rows is not None else None
+    if source is None or is_in_pieces(config, model):
+        asked = None if source is None else _read_ids(config, model, source, ids, text)
         table = _ask_holders(config, model, id or [], asked, kept=kept, proba=proba)
     else:
-        table, left = _ask(config, model, rows, ids, text, proba=proba, timeout=timeout)
+        table, left = _ask(config, model, source, ids, text, proba=proba, timeout=timeout)
     _show(table, model, left, format, out)
 
 
@@ -122,7 +124,7 @@ def _find(config: PartyConfig, model: str) -> str:
 def _ask(
     config: PartyConfig,
     model: str,
-    rows: Path,
+    rows: Path | SqlQuery,
     ids: str | None,
     text: TextFormat,
     *,
@@ -183,7 +185,7 @@ def _ask_holders(
 
 
 def _read_ids(
-    config: PartyConfig, model: str, rows: Path, ids: str | None, text: TextFormat
+    config: PartyConfig, model: str, rows: Path | SqlQuery, ids: str | None, text: TextFormat
 ) -> pa.ChunkedArray:
     """Return the ids of a file, in the column that is named or that the site's own table has."""
     from hedgerow.parties.vertical.answering import id_column

@@ -18,12 +18,14 @@ from hedgerow.cli.printing import (
     FormatOption,
     progress_bar,
 )
+from hedgerow.cli.sources import SqlOption, SqlTimeoutOption, TableArgument, source_of
 from hedgerow.cli.uploads import LifetimeOption, terms_text
 from hedgerow.errors import Code
 
 if TYPE_CHECKING:
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.roles.uploading import Receipt
+    from hedgerow.tables import SqlQuery
 
 
 class IdType(StrEnum):
@@ -34,7 +36,7 @@ class IdType(StrEnum):
 
 
 def upload(
-    table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file")],
+    table: TableArgument,
     folder: FolderArgument = HERE,
     *,
     population: Annotated[str, typer.Option(help="whose account is charged")],
@@ -63,22 +65,24 @@ def upload(
     ] = IdType.text,
     lifetime_epsilon: LifetimeOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="show no progress")] = False,
+    sql: SqlOption = None,
+    sql_timeout: SqlTimeoutOption = None,
     delimiter: DelimiterOption = ",",
     encoding: EncodingOption = "utf-8",
     format: FormatOption = Format.text,
 ) -> None:
     """Encode a table, cut it into shares and send each server its part; no row leaves.
 
-    With --here nothing is sent at all: the file stays where it is, and this party reads it in runs
-    whose protocol lets rows stay with their owners.
+    With --here nothing is sent at all: the file stays where it is, and this party reads it, or asks
+    the database, in runs whose protocol lets rows stay with their owners.
     """
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.roles.uploading import share_upload
     from hedgerow.tables import Domain, TextFormat
 
-    config = PartyConfig.load(folder)
+    config, rows = PartyConfig.load(folder), source_of(table, sql, sql_timeout)
     if here:
-        _keep(config, table, population, ids, domain, format)
+        _keep(config, rows, population, ids, domain, format)
         return
     if domain is None or id is None:
         raise Code.BAD_PARAMETER.error(
@@ -89,7 +93,7 @@ def upload(
     with progress_bar(quiet or format is Format.json) as show:
         receipt = share_upload(
             config,
-            table,
+            rows,
             public,
             id=id,
             population=population,
@@ -108,7 +112,7 @@ def upload(
 
 def _keep(
     config: PartyConfig,
-    table: Path,
+    table: Path | SqlQuery,
     population: str,
     ids: str | None,
     domain: Path | None,
@@ -116,12 +120,12 @@ def _keep(
 ) -> None:
     from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
 
-    path = table.resolve()
     place = None if domain is None else domain.resolve()
-    columns = keep_own_table(config.state, OwnTable(population, path, ids or "", place)).columns
+    kept = keep_own_table(config.state, OwnTable(population, table, ids or "", place))
+    path, columns = kept.path, kept.columns
     if format is Format.json:
-        kept = {"population": population, "table": str(path), "columns": list(columns)}
-        print(json.dumps({"ok": True, **kept}))
+        about = {"population": population, "table": str(path), "columns": list(columns)}
+        print(json.dumps({"ok": True, **about}))
         return
     print(f"{path} stays here, with {len(columns)} columns: {', '.join(columns)}")
     print(f"Runs of jobs on {population} read it; what they cost is charged to {population}.")

@@ -25,7 +25,7 @@ from hedgerow.privacy import Ledger
 from hedgerow.protocols.choice import ModelChoice, choose_model
 from hedgerow.protocols.forecast import NoiseForecast, forecast
 from hedgerow.reports.privacy_curve import privacy_curve
-from hedgerow.tables import Batches, Domain, TextFormat, read_batches, read_table
+from hedgerow.tables import Batches, Domain, SqlQuery, TextFormat, read_batches, read_table
 from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.tables.parquet_pieces import Piece
 
@@ -172,7 +172,7 @@ def private_model(
 
 def fit_table(
     model: Model,
-    table: Path,
+    table: Path | SqlQuery,
     files: Files,
     *,
     tell: Tell = lambda stage, done, of: None,
@@ -186,10 +186,10 @@ def fit_table(
     anything is drawn, so that an interrupted fit has stated what it charged. Every file is there as
     a whole or not at all. Without matplotlib there is no curve.
 
-    The table is CSV, Parquet or Arrow; for forests and boosting also a folder of Parquet files, and
-    larger than memory. `tell` hears the stage, how far it is and how far it goes; 0 of 0 where that
-    is not known. H207 before a row is read if the model's account cannot pay, or has a budget and
-    the model promises nothing; and what `fit` raises.
+    The table is CSV, Parquet, Arrow or a query; for forests and boosting also a folder of Parquet
+    files, and larger than memory. `tell` hears the stage, how far it is and how far it goes; 0 of 0
+    where that is not known. H207 before a row is read if the model's account cannot pay, or has a
+    budget and the model promises nothing; and what `fit` raises.
     """
     how_far = ChargeProgress() if charge is None else charge
     domain = model.domain
@@ -240,7 +240,7 @@ def fit_table(
 
 def _fit(
     model: Model,
-    table: Path,
+    table: Path | SqlQuery,
     domain: Domain,
     tell: Tell,
     text: TextFormat,
@@ -281,10 +281,10 @@ def account_summary(model: Model) -> dict[str, Any] | None:
 
 
 def _batches(
-    table: Path, domain: Domain, text: TextFormat, absorbed: AbsorbedRows | None
+    table: Path | SqlQuery, domain: Domain, text: TextFormat, absorbed: AbsorbedRows | None
 ) -> Batches:
-    """Return the rows in pieces; a file that is not Parquet is read again at every pass."""
-    if table.is_dir() or table.suffix.lower() == ".parquet":
+    """Return the rows in pieces; what is not Parquet is read again where memory is short."""
+    if isinstance(table, Path) and (table.is_dir() or table.suffix.lower() == ".parquet"):
         return Batches(table, domain, may_be_empty=absorbed is not None)
     # What the first pass counts, the later ones count for nobody.
     tallies = chain([absorbed], repeat(None if absorbed is None else AbsorbedRows()))

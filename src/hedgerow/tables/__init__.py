@@ -7,13 +7,15 @@ from hedgerow.tables.encode import Encoded, encode
 from hedgerow.tables.padding import check_capacity, pad
 from hedgerow.tables.partition import horizontal, vertical
 from hedgerow.tables.reading import read_batches, read_table
-from hedgerow.tables.text import TextFormat
+from hedgerow.tables.sources.sql import SqlQuery, read_sql
+from hedgerow.tables.sources.text import TextFormat
 
 __all__ = [
     "Attribute",
     "Batches",
     "Domain",
     "Encoded",
+    "SqlQuery",
     "Target",
     "TextFormat",
     "check_capacity",
@@ -21,6 +23,7 @@ __all__ = [
     "horizontal",
     "pad",
     "read_batches",
+    "read_sql",
     "read_table",
     "vertical",
 ]

@@ -15,6 +15,7 @@ from hedgerow.tables.column import Column, name_list
 from hedgerow.tables.domain import Domain
 from hedgerow.tables.encode import encode, encode_target
 from hedgerow.tables.frame import Frame, view
+from hedgerow.tables.ids import row_ids
 from hedgerow.tables.padding import check_capacity
 
 
@@ -38,12 +39,17 @@ class TableCheck:
 
 
 def check_table(
-    frame: Any, domain: Domain, unread: Mapping[str, HedgerowError] | None = None
+    frame: Any,
+    domain: Domain,
+    unread: Mapping[str, HedgerowError] | None = None,
+    *,
+    ids: str | None = None,
 ) -> TableCheck:
     """Check every column of a table, the number of rows, and whether the domain is public.
 
-    The target is among the columns. `unread` says of columns what could not be read. H105, H106,
-    H108 and H109 where it is no table at all.
+    The target is among the columns. `unread` says of columns what could not be read. `ids`: a
+    column in which each row has an id of its own. H105, H106, H108 and H109 where it is no table at
+    all.
     """
     table = view(frame)
     problems: list[HedgerowError] = []
@@ -66,6 +72,12 @@ def check_table(
             continue
         try:
             clipped |= _count_clipped(table, domain, one)
+        except HedgerowError as error:
+            problems.append(error)
+    if ids is not None:
+        # What a model promises holds for one row: somebody with two of them has half of it.
+        try:
+            row_ids(table.column(ids))
         except HedgerowError as error:
             problems.append(error)
     if domain.capacity is None:

@@ -1,4 +1,4 @@
-"""Tables from files: CSV, Parquet and Arrow, whole or in batches."""
+"""Tables from files, CSV, Parquet and Arrow, and from databases; whole or in batches."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ import pyarrow.parquet
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables.absorbing import AbsorbedRows
-from hedgerow.tables.cells import BadCells, as_text, kinds_of, read_cells
 from hedgerow.tables.domain import Domain
-from hedgerow.tables.text import PLAIN, TextFormat, record_pieces, wrong_encoding
+from hedgerow.tables.sources.cells import BadCells, as_text, kinds_of, read_cells
+from hedgerow.tables.sources.sql import SqlQuery
+from hedgerow.tables.sources.text import PLAIN, TextFormat, record_pieces, wrong_encoding
 
 _Format = Literal["csv", "parquet", "arrow"]
-_FORMATS: dict[str, _Format] = {
+FORMATS: dict[str, _Format] = {
     ".csv": "csv",
     ".parquet": "parquet",
     ".arrow": "arrow",
@@ -41,7 +42,7 @@ _NOT_UTF8 = ("not UTF-8 text", "invalid UTF8")
 
 
 def read_table(
-    path: str | Path,
+    path: str | Path | SqlQuery,
     *,
     domain: Domain | None = None,
     text: TextFormat = PLAIN,
@@ -49,6 +50,8 @@ def read_table(
     absorbed: AbsorbedRows | None = None,
 ) -> pa.Table:
     """Read a file whole: .csv, .parquet, .arrow, .feather or .ipc, which chooses the reader.
+
+    Or what a query finds in a database, whose columns have types as those of Parquet have.
 
     CSV has no types: with a domain every cell is read alone, under the declared kind of its column
     ("007" stays "007" where categories are strings, and is 7 where they are numbers; a date is
@@ -61,8 +64,10 @@ def read_table(
     not UTF-8 are replaced. It counts them, for the owner's eyes only.
 
     H115 if there is no such file or it cannot be read, H903 or H904 if a CSV file has another
-    delimiter or encoding than `text`, H105 if it has no rows.
+    delimiter or encoding than `text`, H105 if it has no rows; for a query H120, H121 and H122.
     """
+    if isinstance(path, SqlQuery):
+        return pa.concat_tables(read_batches(path, absorbed=absorbed))
     path = Path(path)
     kind = _format(path, text, domain)
     with numbered_errors(path):
@@ -84,7 +89,7 @@ def read_table(
 
 
 def read_batches(
-    path: str | Path,
+    path: str | Path | SqlQuery,
     *,
     rows: int = 65_536,
     domain: Domain | None = None,
@@ -100,6 +105,8 @@ def read_batches(
     """
     if rows < 1:
         raise Code.BAD_PARAMETER.error(expected="rows of at least 1", found=f"rows={rows}")
+    if isinstance(path, SqlQuery):
+        return _pieces(path, _sql_batches(path, absorbed), rows, absorbed)
     path = Path(path)
     kind = _format(path, text, domain)
     if kind == "csv":
@@ -109,7 +116,7 @@ def read_batches(
 
 
 def _pieces(
-    path: Path, tables: Iterable[pa.Table], rows: int, absorbed: AbsorbedRows | None
+    path: Path | SqlQuery, tables: Iterable[pa.Table], rows: int, absorbed: AbsorbedRows | None
 ) -> Iterator[pa.Table]:
     n_rows, empty = 0, None
     with numbered_errors(path):
@@ -126,10 +133,10 @@ def _pieces(
 
 def _format(path: Path, text: TextFormat, domain: Domain | None) -> _Format:
     """Choose the reader, or say why there is nothing to read."""
-    kind = _FORMATS.get(path.suffix.lower())
+    kind = FORMATS.get(path.suffix.lower())
     if kind is None:
         raise Code.UNREADABLE_FILE.error(
-            expected=f"a file ending in {', '.join(_FORMATS)}", found=f"{path.name!r}"
+            expected=f"a file ending in {', '.join(FORMATS)}", found=f"{path.name!r}"
         )
     if not path.is_file():
         raise Code.UNREADABLE_FILE.error(
@@ -144,16 +151,16 @@ def _format(path: Path, text: TextFormat, domain: Domain | None) -> _Format:
 
 @contextmanager
 def numbered_errors(
-    path: Path, *, expected: str | None = None, fix: str | None = None
+    path: Path | SqlQuery, *, expected: str | None = None, fix: str | None = None
 ) -> Iterator[None]:
     """Raise what Arrow and the operating system say of a file as H115, or H904 if not UTF-8."""
     try:
         yield
     except UnicodeDecodeError as error:
-        raise wrong_encoding(path, str(error)) from None
+        raise wrong_encoding(str(path), str(error)) from None
     except (pa.ArrowException, OSError) as error:
         if any(words in str(error) for words in _NOT_UTF8):
-            raise wrong_encoding(path, str(error)) from None
+            raise wrong_encoding(str(path), str(error)) from None
         raise Code.UNREADABLE_FILE.error(
             expected=expected, found=f"{path}: {error}", fix=fix
         ) from None
@@ -172,13 +179,15 @@ def _cells_of(path: Path, names: Sequence[str]) -> Iterator[None]:
         raise _bad_cell(path, name, cell["type"], cell["value"]) from None
 
 
-def bad_cells(path: Path, cells: BadCells) -> HedgerowError:
+def bad_cells(path: Path | SqlQuery, cells: BadCells) -> HedgerowError:
     """Build H115 for cells that do not spell what the domain says, for their owner's eyes."""
     place = f", row {cells.rows[0]}; rows counted from 0"
     return _bad_cell(path, cells.column, cells.kind, cells.texts[0], place)
 
 
-def _bad_cell(path: Path, column: str, expected: str, value: str, place: str = "") -> HedgerowError:
+def _bad_cell(
+    path: Path | SqlQuery, column: str, expected: str, value: str, place: str = ""
+) -> HedgerowError:
     return Code.UNREADABLE_FILE.error(
         expected=f"a {expected} in every cell of column {column!r}",
         found=f"{path}: the value {value!r} in column {column!r}{place}",
@@ -187,7 +196,7 @@ def _bad_cell(path: Path, column: str, expected: str, value: str, place: str = "
     )
 
 
-def _not_empty(n_rows: int, path: Path) -> None:
+def _not_empty(n_rows: int, path: Path | SqlQuery) -> None:
     if not n_rows:
         raise Code.EMPTY_TABLE.error(found=f"no rows in {path}")
 
@@ -331,6 +340,12 @@ def _arrow_batches(path: Path, absorbed: AbsorbedRows | None) -> Iterator[pa.Tab
             _check_buffers(table, absorbed)
             yield table
         yield reader.schema.empty_table()
+
+
+def _sql_batches(query: SqlQuery, absorbed: AbsorbedRows | None) -> Iterator[pa.Table]:
+    for table in query.batches():
+        _check_buffers(table, absorbed)
+        yield table
 
 
 def _check_buffers(table: pa.Table, absorbed: AbsorbedRows | None) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.tables import TextFormat, encode, read_batches
+from hedgerow.tables import SqlQuery, TextFormat, encode, read_batches
 from hedgerow.tables.frame import view
 from hedgerow.trees.boosted import Boosted
 from hedgerow.trees.model import Model
@@ -20,19 +20,19 @@ ROWS = 1 << 16
 
 def answer_table(
     model: Model,
-    path: str | Path,
+    path: str | Path | SqlQuery,
     *,
     proba: bool = False,
     rows: int = ROWS,
     text: TextFormat | None = None,
 ) -> Iterator[pa.Table]:
-    """Predict every row of a file that may be larger than memory.
+    """Predict every row of a file or a query that may be larger than memory.
 
-    `path`: CSV, Parquet or Arrow. The model's columns are found by name; others are ignored.
-    `proba`: class probabilities as well, a column ``p(class)`` each. Yields ``row`` (from 0, as
-    errors count rows), then ``class`` or ``value``; a class that was not released is null. Raises
-    H501 for probabilities of a model of numbers; what `read_batches` and `encode` raise, with the
-    rows of the file that it is about.
+    `path`: CSV, Parquet or Arrow; or an `SqlQuery`. The model's columns are found by name;
+    others are ignored. `proba`: class probabilities as well, a column ``p(class)`` each. Yields
+    ``row`` (from 0, as errors count rows), then ``class`` or ``value``; a class that was not
+    released is null. Raises H501 for probabilities of a model of numbers; what `read_batches` and
+    `encode` raise, with the rows of the file that it is about.
     """
     if proba and not model.is_classifier:
         raise Code.BAD_PARAMETER.error(

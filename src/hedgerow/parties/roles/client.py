@@ -27,7 +27,7 @@ from hedgerow.parties.store.manifests import UploadManifest
 from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
 from hedgerow.parties.store.trail import TrailEntry, verify
 from hedgerow.protocols.hidden.evaluation import Evaluation
-from hedgerow.tables import Domain, encode
+from hedgerow.tables import Domain, SqlQuery, encode
 
 
 class Consortium:
@@ -53,7 +53,7 @@ class Consortium:
 
     def upload(
         self,
-        table: str | Path,
+        table: str | Path | SqlQuery,
         *,
         population: str,
         id: str | None = None,
@@ -68,8 +68,8 @@ class Consortium:
         if here:
             place = Path(domain).resolve() if isinstance(domain, str | Path) else None
             ids = str(options.get("ids") or "")
-            kept = OwnTable(population, Path(table).resolve(), ids, place)
-            return keep_own_table(self.config.state, kept)
+            path = table if isinstance(table, SqlQuery) else Path(table)
+            return keep_own_table(self.config.state, OwnTable(population, path, ids, place))
         if id is None or domain is None:
             raise Code.BAD_PARAMETER.error(
                 expected="id and domain of an upload, or here=True",

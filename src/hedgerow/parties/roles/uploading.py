@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
@@ -46,7 +47,7 @@ from hedgerow.protocols.sharing.integrate import tagged
 from hedgerow.protocols.sharing.uploaded import planes_of
 from hedgerow.secure.replicated.outside import Dealt, deal
 from hedgerow.secure.secret import pack
-from hedgerow.tables import Domain, Encoded, TextFormat, encode, pad, read_table
+from hedgerow.tables import Domain, Encoded, SqlQuery, TextFormat, encode, pad, read_table
 from hedgerow.tables.ids import IdKind, check_kind, key_check
 from hedgerow.tables.partition import ids_of
 
@@ -80,17 +81,19 @@ def check_public(domain: Domain, slots: int | None, ids: str | None, align_key: 
 
 
 def encode_part(
-    path: Path,
+    path: Path | pa.Table,
     domain: Domain,
     target: str | None,
     ids: str | None,
     text: TextFormat | None = None,
 ) -> Encoded:
-    """Read a table and encode it; with `ids`, as many columns of the domain as it has.
+    """Read a file and encode it, or rows; with `ids`, as many columns of the domain as it has.
 
     Raises as `hedgerow.tables.encode`, with rows and values: for the owner's eyes alone.
     """
-    table = read_table(path, domain=domain, text=text or TextFormat())
+    table: Any = path
+    if isinstance(path, Path):
+        table = read_table(path, domain=domain, text=text or TextFormat())
     label = target or (domain.target.name if domain.target is not None else None)
     if ids is None:
         return encode(table, domain, label)
@@ -98,7 +101,8 @@ def encode_part(
     has_target = target is not None or label in table.column_names
     if not names:
         raise Code.MISSING_COLUMN.error(
-            expected="a column of the domain in the table", found=f"none in {path.name}"
+            expected="a column of the domain in the table",
+            found=f"none in {path.name}" if isinstance(path, Path) else "none",
         )
     part = domain.select(names, target=has_target)
     return encode(table, part, label if has_target else None, ids=ids)
@@ -115,6 +119,7 @@ def place_records(encoded: Encoded, n_slots: int, key: bytes | None, kind: str =
     return tagged(encoded, n_slots, key)
 
 
+_HASHED_ROWS = 1 << 16
 _JOURNAL, HASH_KEY, _LOCK = "uploads.jsonl", "uploads.key", "uploads.lock"
 
 Progress = Callable[[str, int, int], None]
@@ -137,7 +142,7 @@ class Receipt:
 
 def share_upload(
     config: PartyConfig,
-    table: str | Path,
+    table: str | Path | SqlQuery,
     domain: Domain,
     *,
     id: str,
@@ -157,7 +162,7 @@ def share_upload(
     2. Ask every server whether it will take the upload; tell it what this owner's policy allows.
     3. Deal the bits and send every server its part, all at once.
 
-    `table`: CSV, Parquet or Arrow.
+    `table`: CSV, Parquet or Arrow; or a query.
     `domain`: public; with `ids` it may have columns that other owners hold.
     `id`: of the upload, never used before.
     `population`: whose records they are: what is computed from them is charged to its account, now
@@ -178,7 +183,7 @@ def share_upload(
     check_owner(config)
     check_name(id, "upload")
     check_name(population, "population")
-    table = Path(table)
+    table = table if isinstance(table, SqlQuery) else Path(table)
     n_slots = check_public(domain, slots, ids, align_key)
     check_option("id_type", id_type, IdKind)
     key = None if align_key is None else read_state_key(align_key)
@@ -190,9 +195,11 @@ def share_upload(
         with store.snapshot() as made:
             before = [jsonfile.loads(e, Code.JOURNAL_DAMAGED) for e in made.upload_events()]
         progress("reading", 0, 1)
-        content = _file_hash(config, table)
+        # A query is run once: other rows may be there a moment later.
+        rows = read_table(table, domain=domain) if isinstance(table, SqlQuery) else table
+        content = _content_hash(config, rows)
         _check_before(before, id, population, content)
-        encoded = encode_part(table, domain, target, ids, text)
+        encoded = encode_part(rows, domain, target, ids, text)
         progress("sharing", 0, 1)
         padded = place_records(encoded, n_slots, key, id_type)
         # Not before: a server that was asked and gets nothing knows that a row was refused.
@@ -264,12 +271,17 @@ def _take_over(config: PartyConfig, store: Store) -> None:
         sync_folder(config.state.root)
 
 
-def _file_hash(config: PartyConfig, table: Path) -> str:
-    """Hash the file with a key that never leaves this party."""
+def _content_hash(config: PartyConfig, table: Path | pa.Table) -> str:
+    """Hash a file, or rows in their order, with a key that never leaves this party."""
     path = config.folder / "keys" / HASH_KEY
     if not os.path.lexists(path):
         make_state_key(path)
     total = hmac.new(read_state_key(path), digestmod=hashlib.sha256)
+    if isinstance(table, pa.Table):
+        total.update(table.schema.serialize())
+        for batch in table.combine_chunks().to_batches(max_chunksize=_HASHED_ROWS):
+            total.update(batch.serialize())
+        return total.hexdigest()
     try:
         with table.open("rb") as file:
             while block := file.read(1 << 20):

@@ -19,7 +19,7 @@ from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.contract import Context
 from hedgerow.protocols.hidden.programs import mark_collusion
 from hedgerow.protocols.topdown.programs import GrownTree, ServerRecord, program_of
-from hedgerow.tables import Domain, Encoded, encode, read_table
+from hedgerow.tables import Domain, Encoded, SqlQuery, encode, read_table
 from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.trees.model import model_from_json
 from hedgerow.trees.tree import Tree
@@ -114,7 +114,7 @@ class TopDownPart(Part[TopDownJob]):
         )
 
 
-def encoded_table(path: Path, domain: Domain, absorbed: AbsorbedRows) -> Encoded:
+def encoded_table(path: Path | SqlQuery, domain: Domain, absorbed: AbsorbedRows) -> Encoded:
     """Read an owner's table under the domain of a job, which others have written.
 
     No row is refused, as for `hedgerow.tables.encode`, and the first records up to the capacity are

@@ -17,14 +17,14 @@ from hedgerow.errors import Code
 from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
-from hedgerow.tables import read_table
+from hedgerow.tables import SqlQuery, read_table
 
 _KEY_BYTES = 32
 
 
 @dataclass(frozen=True)
 class OwnTable:
-    """A file with rows of a population, read by this party when a run begins.
+    """A file, or a query, with rows of a population, read by this party when a run begins.
 
     `ids` is a column of ids and `domain` a file with the domain of this party's columns, where
     columns of the same records are at several parties. `columns` are those that the file had when
@@ -32,7 +32,7 @@ class OwnTable:
     """
 
     population: str
-    path: Path
+    path: Path | SqlQuery
     ids: str = ""
     domain: Path | None = None
     columns: tuple[str, ...] = ()
@@ -55,10 +55,13 @@ _ENTRY = TypeAdapter(OwnTable)
 def keep_own_table(state: StateFolder, table: OwnTable) -> OwnTable:
     """Remember a table, with the columns that it has; one of the population before is forgotten.
 
-    Errors are those of `read_table`, if it is none.
+    A path is kept whole. H501 for a database with a password in its URI, which would be kept as
+    well; errors are those of `read_table`, if it is none.
     """
     check_name(table.population, "population")
-    whole = replace(table, columns=tuple(read_table(table.path).column_names))
+    place = table.path
+    place = place.to_keep() if isinstance(place, SqlQuery) else place.resolve()
+    whole = replace(table, path=place, columns=tuple(read_table(place).column_names))
     entry = _ENTRY.dump_json(whole).decode()
     with open_store(state).transaction("name a table") as made:
         made.put("own_tables", {"population": table.population, "entry": entry})
@@ -78,7 +81,7 @@ def own_table(state: StateFolder, population: str) -> OwnTable:
     """Return the table of a population; H934 if there is none, or its file is gone."""
     for table in own_tables(state):
         if table.population == population:
-            if not table.path.exists():
+            if isinstance(table.path, Path) and not table.path.exists():
                 raise Code.NO_TABLE_HERE.error(found=f"one of {population} whose file is gone")
             return table
     raise Code.NO_TABLE_HERE.error(found=f"none of {population}")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hedgerow.errors import Code
 from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.protocols.vertical_id3.site import SiteTable
-from hedgerow.tables import Domain, Target, encode, read_table
+from hedgerow.tables import Domain, SqlQuery, Target, encode, read_table
 from hedgerow.tables.encode import encode_target
 from hedgerow.tables.frame import view
 from hedgerow.tables.ids import row_ids
@@ -98,7 +98,7 @@ class OwnColumns:
         labels = None if self.target is None else np.zeros(0, dtype=np.uint8)
         return SiteTable(bins, self.n_values, labels, np.zeros(0, dtype=np.int64))
 
-    def table(self, path: Path, ids: str) -> SiteTable:
+    def table(self, path: Path | SqlQuery, ids: str) -> SiteTable:
         """Read the rows that the tree grows from; each id once (H110)."""
         frame = read_table(path, domain=self._whole())
         labels = None
@@ -107,7 +107,7 @@ class OwnColumns:
         names, bins = self._encode_rows(frame, ids)
         return SiteTable(bins, self.n_values, labels, names)
 
-    def instances(self, path: Path, ids: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    def instances(self, path: Path | SqlQuery, ids: str) -> tuple[NDArray[Any], NDArray[Any]]:
         """Read the rows that others may ask about: their ids, and their bins (n, d)."""
         return self._encode_rows(read_table(path, domain=self._whole()), ids)
 

@@ -70,7 +70,7 @@ def read_cells(
         if kind == "bool":
             found = _bools(cells)
         elif kind != "text":
-            found = _numbers(cells, times=kind == "number or time")
+            found = spelled_numbers(cells, times=kind == "number or time")
         columns.append(found)
         if found.null_count > cells.null_count:
             rows = np.flatnonzero(pc.and_(found.is_null(), cells.is_valid()).to_numpy())
@@ -101,7 +101,8 @@ def _bools(cells: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(pc.or_(true, false), true, pa.scalar(None, pa.bool_()))
 
 
-def _numbers(cells: pa.ChunkedArray, *, times: bool) -> pa.ChunkedArray:
+def spelled_numbers(cells: pa.ChunkedArray, *, times: bool = False) -> pa.ChunkedArray:
+    """Return the numbers, and `times` in seconds, that texts spell; null for those that do not."""
     spelled = pc.match_substring_regex(cells, _NUMBER)
     plain_cells = pc.if_else(spelled, cells, pa.scalar(None, pa.string()))
     # Arrow's reader of numbers knows no plus.

@@ -10,8 +10,8 @@ import pytest
 
 from hedgerow.errors import HedgerowError
 from hedgerow.tables import Attribute, Domain, Target, TextFormat, encode, read_batches, read_table
-from hedgerow.tables import text as text_module
 from hedgerow.tables.absorbing import AbsorbedRows
+from hedgerow.tables.sources import text as text_module
 
 DOMAIN = Domain(
     attributes=(Attribute(name="a", kind="numeric", bounds=(0, 120), bins=24),),

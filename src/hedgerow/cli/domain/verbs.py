@@ -19,6 +19,7 @@ from hedgerow.cli.printing import (
     error_fields,
     print_error,
 )
+from hedgerow.cli.sources import SqlOption, SqlTimeoutOption, TableArgument, source_of
 
 if TYPE_CHECKING:
     from hedgerow.tables.checking import TableCheck
@@ -42,19 +43,22 @@ class Task(StrEnum):
 
 @app.command("suggest")
 def suggest(
-    table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file")],
+    table: TableArgument,
     target: Annotated[str | None, typer.Option(help="column to predict")] = None,
     task: Annotated[
         Task, typer.Option(help="auto: at most 100 different whole numbers are classes")
     ] = Task.auto,
     bins: Annotated[int, typer.Option(help="largest number of bins of a numeric column")] = 32,
+    sql: SqlOption = None,
+    sql_timeout: SqlTimeoutOption = None,
     delimiter: DelimiterOption = ",",
     encoding: EncodingOption = "utf-8",
 ) -> None:
     """Print a draft of the domain as TOML: it reads the data, so check every value by hand."""
     from hedgerow.tables import Domain, TextFormat, read_table
 
-    rows = read_table(table, text=TextFormat(delimiter, encoding))
+    source = source_of(table, sql, sql_timeout)
+    rows = read_table(source, text=TextFormat(delimiter, encoding))
     draft = Domain.suggest(
         rows, target, max_bins=bins, spacing="uniform", task=task.value, quiet=True
     )
@@ -83,22 +87,28 @@ def suggest(
 @app.command("check")
 def check(
     domain: Annotated[Path, typer.Argument(help="domain file (TOML)")],
-    table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file")],
+    table: TableArgument,
+    ids: Annotated[
+        str | None, typer.Option(help="column of ids: a person in two rows is found")
+    ] = None,
+    sql: SqlOption = None,
+    sql_timeout: SqlTimeoutOption = None,
     delimiter: DelimiterOption = ",",
     encoding: EncodingOption = "utf-8",
     format: FormatOption = Format.text,
 ) -> None:
     """Say all that does not fit the domain, and what is clipped, for the owner's eyes."""
     from hedgerow.tables import Domain, TextFormat, read_table
-    from hedgerow.tables.cells import BadCells
     from hedgerow.tables.checking import check_table
     from hedgerow.tables.reading import bad_cells
+    from hedgerow.tables.sources.cells import BadCells
 
+    source = source_of(table, sql, sql_timeout)
     public, bad = Domain.from_toml(domain), list[BadCells]()
-    rows = read_table(table, domain=public, text=TextFormat(delimiter, encoding), bad=bad)
+    rows = read_table(source, domain=public, text=TextFormat(delimiter, encoding), bad=bad)
     # Of each column the first that a reader meets.
-    unread = {cells.column: bad_cells(table, cells) for cells in reversed(bad)}
-    found = check_table(rows, public, unread)
+    unread = {cells.column: bad_cells(source, cells) for cells in reversed(bad)}
+    found = check_table(rows, public, unread, ids=ids)
     if format is Format.json:
         report = {
             "ok": found.fits,

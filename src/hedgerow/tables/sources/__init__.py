@@ -1,0 +1,1 @@
+"""What rows are read from: the text of CSV files, and databases."""
