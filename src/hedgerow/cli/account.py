@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.roles.server_reports import PopulationCharges
     from hedgerow.parties.store.accounts import Balance
-    from hedgerow.parties.store.trail import TrailEntry
 
 app = typer.Typer(
     help="Keep an account over the fits on one table, with a budget; look at a party's accounts.",
@@ -243,22 +242,8 @@ def _show_balances(balances: list[Balance], format: Format) -> None:
                 what = escape(charge.what or charge.key)
                 table.add_row(day, what, f"{charge.epsilon:.6g}", f"{charge.delta:.3g}")
             print_table(table)
-        spent = f"{one.population}: spent epsilon {one.spent.epsilon:.6g}"
-        if one.limit is None:
-            print(
-                f"{spent}, delta {one.spent.delta:.3g}; no policy.toml that lists it is beside it"
-            )
-        else:
-            delta = "" if one.delta_left is None else f" and {one.delta_left:.6g}"
-            print(
-                f"{spent} of {one.limit.epsilon:g}, delta {one.spent.delta:.3g} of "
-                f"{one.limit.delta:g}; left: {one.left:.6g}{delta}"
-            )
-        if one.promised is not None:
-            print(
-                f"{one.population}: the servers may charge up to epsilon {one.promised[0]:.6g} and "
-                f"delta {one.promised[1]:.3g} of it"
-            )
+        for line in one.describe():
+            print(f"{one.population}: {line}")
 
 
 @trail_app.command("verify")
@@ -297,7 +282,7 @@ def show_trail(
 
     config = PartyConfig.load(folder)
     with open_store(config.state).snapshot() as made:
-        entries = made.trail()[-last:]
+        entries = made.trail_end(last)
     if format is Format.json:
         found = [{**json.loads(entry.body), "hash": entry.hash.hex()} for entry in entries]
         print(json.dumps({"ok": True, "entries": found}))
@@ -306,7 +291,7 @@ def show_trail(
     for entry in entries:
         day = datetime.fromtimestamp(entry.time, UTC).strftime("%Y-%m-%d %H:%M")
         table.add_row(
-            str(entry.n), day, escape(entry.kind), escape(_summary(entry)), entry.hash.hex()[:16]
+            str(entry.n), day, escape(entry.kind), escape(entry.summary()), entry.hash.hex()[:16]
         )
     print_table(table)
 
@@ -334,9 +319,3 @@ def forget_trail(
         print_line(f"{config.name} has forgotten how long the trail of {name} was.")
     else:
         print_line(f"{config.name} remembers nothing of the trail of {name}.")
-
-
-def _summary(entry: TrailEntry) -> str:
-    """Write what an entry tells, but for what is too long for a line."""
-    fields = entry.fields().items()
-    return ", ".join(f"{key} {value}" for key, value in fields if len(str(value)) <= 80)

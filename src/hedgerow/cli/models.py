@@ -17,7 +17,6 @@ from hedgerow.cli.printing import (
     FolderArgument,
     Format,
     FormatOption,
-    askers,
     print_line,
     print_refusals,
     print_table,
@@ -100,8 +99,9 @@ def _client(folder: Path) -> ModelClient:
 
 
 def _print(shown: Shown) -> None:
-    report = shown.report
+    from hedgerow.protocols.registry import askers
 
+    report = shown.report
     print_line(f"{report.model}: protocol {report.protocol}, of run {report.run}")
     print_line(f"  job: {report.job}")
     print_line(f"  data of: {', '.join(report.populations) or '-'}")

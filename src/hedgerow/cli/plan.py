@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hedgerow.cli.printing import Format, FormatOption, askers, print_forecast, print_table
+from hedgerow.cli.printing import Format, FormatOption, print_forecast, print_table
 
 if TYPE_CHECKING:
     from hedgerow.parties.runs.job_files import Job
@@ -83,6 +83,8 @@ def _check(job: Job, folder: Path) -> list[str]:
 
 
 def _print(job: Job) -> None:
+    from hedgerow.protocols.registry import askers
+
     print(f"run {job.run_id}: protocol {job.protocol}, model {job.model_name}")
     for line in job.describe():
         print(f"  {line}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -202,12 +202,3 @@ def print_error(error: HedgerowError, verb: str | None = None) -> None:
     console.print(f"[bold red]{error.code.number}[/] {escape(error.code.spec.title)}")
     for label, text in zip(("expected", "found", "what to do"), said, strict=True):
         console.print(f"  {label}: {text}", markup=False, highlight=False)
-
-
-def askers(protocol: str, analysts: Sequence[str]) -> str:
-    """Say who may ask a model."""
-    from hedgerow.protocols.registry import IN_PIECES
-
-    if protocol in IN_PIECES:
-        return "lies in pieces with those who hold columns, who ask each other"
-    return f"may be asked by: {', '.join(analysts)}" if analysts else "published to everybody"

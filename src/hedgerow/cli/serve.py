@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from hedgerow.cli.printing import HERE, FolderArgument, Format, FormatOption, print_line
 
 
-def serve(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> None:
+def serve(
+    folder: FolderArgument = HERE,
+    console: Annotated[
+        bool,
+        typer.Option(
+            "--console/--no-console", help="a page for the operator of this party, on this machine"
+        ),
+    ] = True,
+    console_port: Annotated[
+        int, typer.Option(help="of that page on 127.0.0.1; 0 takes a free one", min=0, max=65535)
+    ] = 0,
+    format: FormatOption = Format.text,
+) -> None:
     """Serve: take jobs, take part in their runs and, as a server, take uploads and answer queries.
 
     Runs until it is told to stop (Ctrl-C, or SIGTERM); what is under way goes on at the next start.
-    SIGHUP reads policy.toml and the certificates again.
+    SIGHUP reads policy.toml and the certificates again. The address of the console, with its token,
+    is printed; it is for the operator alone.
     """
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.consortium.policy import Policy
@@ -23,14 +38,17 @@ def serve(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> 
     policy = Policy.load(folder)
     log = config.state.path(LOG_FILE)
 
-    def ready() -> None:
+    def ready(page: str | None) -> None:
         address = f"{config.listen or config.me.host}:{config.me.port}"
         if not config.me.takes_calls:
             address = f"no address, and calls {', '.join(one.name for one in config.leaders)}"
         text = f"{config.name} serves {config.consortium} at {address}; log: {log}"
-        _print_event(format, text, event="serving", name=config.name, address=address, log=str(log))
+        if page is not None:
+            text += f"\nconsole: {page}"
+        fields = {"name": config.name, "address": address, "log": str(log), "console": page}
+        _print_event(format, text, event="serving", **fields)
 
-    run(config, policy, ready=ready)
+    run(config, policy, console_port=console_port if console else None, ready=ready)
     _print_event(format, f"{config.name} has stopped", event="stopped", name=config.name)
 
 

@@ -222,7 +222,7 @@ def follow(client: RunClient, run: str, folder: Path, *, quiet: bool, format: Fo
                     description=escape(status.describe()),
                     completed=max(0, status.level),
                     total=status.depth if known else None,
-                    more=escape(_traffic_text(status)),
+                    more=escape(status.traffic()),
                 )
     except KeyboardInterrupt:
         where = "" if folder == HERE else f" {folder}"
@@ -246,15 +246,6 @@ def follow(client: RunClient, run: str, folder: Path, *, quiet: bool, format: Fo
         _print(status)
 
 
-def _traffic_text(status: RunStatus) -> str:
-    parts = [f"{status.octets / 1e6:,.1f} MB"] if status.octets else []
-    if status.left is not None:
-        parts.append(f"about {status.left:,.0f} s left")
-    if status.attempt > 1:
-        parts.append(f"attempt {status.attempt}")
-    return ", ".join(parts)
-
-
 def _print(status: RunStatus) -> None:
     print_line(f"{status.run}: {status.state}")
     print_line(
@@ -263,7 +254,7 @@ def _print(status: RunStatus) -> None:
     )
     for party, state in status.parties.items():
         print_line(f"  {party}: {state}")
-    traffic = _traffic_text(status)
+    traffic = status.traffic()
     if status.without:
         print_line(f"  without {', '.join(status.without)}, who did not come")
     if not status.has_ended:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hedgerow.errors import Code
 from hedgerow.protocols.hidden.answers import HIDDEN_TREE
 from hedgerow.protocols.hidden.boosting import HIDDEN_BOOSTING
@@ -89,3 +91,10 @@ def hidden_protocol(name: str) -> HiddenProtocol:
 def peer_protocol(plan: PeerPlan) -> PeerProtocol:
     """Return the protocol of a plan among peers."""
     return next(one for one in PEER_PROTOCOLS.values() if one.plan_type is type(plan))
+
+
+def askers(protocol: str, analysts: Sequence[str]) -> str:
+    """Say who may ask a model."""
+    if protocol in IN_PIECES:
+        return "lies in pieces with those who hold columns, who ask each other"
+    return f"may be asked by: {', '.join(analysts)}" if analysts else "published to everybody"

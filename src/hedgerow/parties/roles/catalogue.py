@@ -101,12 +101,16 @@ class Catalogue:
         Reply: as payload a `ModelReport`, as JSON.
         """
         del payload
-        manifest = self._find_model(caller, fields.model)
+        return {}, self.report(caller, fields.model).to_json()
+
+    def report(self, caller: Caller, model: str) -> ModelReport:
+        """Return all that a caller may know of a model."""
+        manifest = self._find_model(caller, model)
         stored = open_model(self._state, self._key, manifest.name)
         asking: list[Asking] = []
         ledger, rows_left = None, None
         if manifest.protocol in IN_PIECES:
-            return {}, self._own_report(caller, stored).to_json()
+            return self._own_report(caller, stored)
         if not is_published(manifest.protocol) and self._library is not None:
             book, policy = self._library.book(manifest.name), self._policy
             ledger = book.ledger
@@ -117,7 +121,7 @@ class Catalogue:
             ]
             if caller.role != "analyst":
                 rows_left = max(0, policy.queries_per_model - book.log.rows)
-        report = ModelReport(
+        return ModelReport(
             **_line(manifest),
             learned=_ledger_lines(ledger or stored.read_ledger()),
             opened=_openings(Leakage.from_json(stored.leakage)),
@@ -125,7 +129,6 @@ class Catalogue:
             rows_left=rows_left,
             sent=self._sent(manifest),
         )
-        return {}, report.to_json()
 
     def _own_report(self, caller: Caller, stored: StoredModel) -> ModelReport:
         """Report on a tree in pieces: to this party all, also of questions, to others its name."""

@@ -15,7 +15,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from hedgerow import __version__
 from hedgerow.errors import Code, HedgerowError
@@ -52,6 +52,9 @@ from hedgerow.parties.wire.logs import BoundedLog
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.parties.wire.service import Service
 
+if TYPE_CHECKING:
+    from hedgerow.parties.console.server import Console
+
 _logger = logging.getLogger(__name__)
 _EVERYBODY = ("server", "owner", "analyst", "coordinator", *HOLDERS)
 LOG_FILE = "log.jsonl"
@@ -61,6 +64,8 @@ _AWAKE = 0.25
 
 class Daemon:
     """A party as one object; use `serve` to run it until it is told to stop.
+
+    `console_port`: of its console, on loopback; 0 takes a free one, and None has no console.
 
     Raises H905 for an analyst, who takes part in no run, H857 if a certificate was not added,
     H810, H865 or H866 for a key that is not safe, H811 if a port is taken, H899 if another daemon
@@ -74,6 +79,7 @@ class Daemon:
         *,
         limits: ServiceLimits | None = None,
         forker: Forker | None = None,
+        console_port: int | None = None,
     ) -> None:
         self.config, self.policy = config, policy
         if config.role == "analyst":
@@ -94,6 +100,7 @@ class Daemon:
                 self.port = RunPort(config.listen or config.me.host, config.me.run_port)
                 undoing.callback(self.port.close)
             self._join(key, limits, forker)
+            self.console = None if console_port is None else self._make_console(console_port)
             undoing.pop_all()
 
     def _join(self, key: bytes | None, limits: ServiceLimits | None, forker: Forker | None) -> None:
@@ -126,7 +133,8 @@ class Daemon:
             if config.role == "peer":
                 answering.append(PeerPreparations(config, policy, self.port, self.runs))
         library = None if self.answers is None else self.answers.library
-        answering.append(Catalogue(config, policy, key, library))
+        self.catalogue = Catalogue(config, policy, key, library)
+        answering.append(self.catalogue)
         if config.me in config.leaders:
             answering.append(self.inbox)
         verbs = {name: one for each in answering for name, one in declared_verbs(each).items()}
@@ -143,6 +151,18 @@ class Daemon:
                 open_metrics=policy.open_metrics,
             )
 
+    def _make_console(self, port: int) -> Console:
+        # Loaded here: not every daemon has one.
+        from hedgerow.parties.console.facts import PartyFacts
+        from hedgerow.parties.console.server import Console
+
+        try:
+            return Console(PartyFacts(self.config, self.policy, self.runs, self.catalogue), port)
+        except HedgerowError:
+            if self.service is not None:
+                self.service.stop()
+            raise
+
     def start(self) -> Self:
         """Begin to answer requests or letters, to look after runs and to answer queries."""
         address = "none"
@@ -155,6 +175,8 @@ class Daemon:
             self.bookkeeper.start()
         if self.answers is not None:
             self.answers.start()
+        if self.console is not None:
+            self.console.start()
         _log("started", address=address, version=__version__)
         self._warn()
         return self
@@ -167,6 +189,8 @@ class Daemon:
     def stop(self, patience: float = 30.0) -> None:
         """Take nothing new, finish what was taken, and end; a training waits for the next start."""
         _log("stopping")
+        if self.console is not None:
+            self.console.stop()
         self.letters.stop()
         if self.bookkeeper is not None:
             self.bookkeeper.stop()
@@ -231,12 +255,13 @@ def serve(
     policy: Policy,
     *,
     patience: float = 30.0,
-    ready: Callable[[], None] | None = None,
+    console_port: int | None = None,
+    ready: Callable[[str | None], None] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; logs go to ``state/log.jsonl``.
 
     SIGHUP reads policy and certificates again, see `Daemon.reload`. Once it is told to stop,
-    requests that were taken have `patience` seconds.
+    requests that were taken have `patience` seconds. `ready` is told the address of the console.
     """
     forker = Forker().start()
     # A handler may interrupt anything, so it does nothing but this, which it may.
@@ -249,9 +274,9 @@ def serve(
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, note)
     with contextlib.closing(forker), logging_to(config, policy):
-        daemon = Daemon(config, policy, forker=forker).start()
+        daemon = Daemon(config, policy, forker=forker, console_port=console_port).start()
         if ready is not None:
-            ready()
+            ready(None if daemon.console is None else daemon.console.url)
         while _next(signals) == signal.SIGHUP:
             daemon.reload()
         daemon.stop(patience)

@@ -66,6 +66,15 @@ class RunStatus:
             return "leaves"
         return f"level {self.level + 1} of {self.depth}, {self.nodes:,} nodes"
 
+    def traffic(self) -> str:
+        """Say what it has sent, how long it may still take, and how often it was begun."""
+        parts = [f"{self.octets / 1e6:,.1f} MB"] if self.octets else []
+        if self.left is not None:
+            parts.append(f"about {self.left:,.0f} s left")
+        if self.attempt > 1:
+            parts.append(f"attempt {self.attempt}")
+        return ", ".join(parts)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         plain = {key: value for key, value in vars(self).items() if key not in ("error", "octets")}

@@ -196,7 +196,7 @@ class RunManager:
     def check_not_begun(self, run_id: object) -> PartyRun:
         """Return a run that is not under way or done here: H893, and H937 if it was refused."""
         run = self.store.get(run_id)
-        objection = self._objection(run)
+        objection = self.objection(run)
         if objection is not None and objection.code is Code.NOT_APPROVED:
             raise objection
         if run.state in ("running", "done"):
@@ -243,7 +243,7 @@ class RunManager:
         run = self.store.get(run_id)
         with self._lock:
             watch = self._watch(run)
-            objection = self._objection(run)
+            objection = self.objection(run)
             return {
                 **run.to_fields(),
                 "depth": run.job.levels,
@@ -357,7 +357,7 @@ class RunManager:
         )
 
     def _check_approval(self, run: PartyRun) -> None:
-        error = self._objection(run)
+        error = self.objection(run)
         if error is not None:
             raise error
 
@@ -365,7 +365,7 @@ class RunManager:
         """End the runs that were not approved; the others hear of it when they ask."""
         for run in self.store.all():
             with self._lock:
-                error = self._objection(run)
+                error = self.objection(run)
                 if error is not None and error.code is Code.NOT_APPROVED:
                     self._fail(run, error)
 
@@ -407,7 +407,7 @@ class RunManager:
             ):
                 self._close(run)
                 return False
-            if self._objection(run) is not None:
+            if self.objection(run) is not None:
                 self._watch(run).restart()
                 self._watch(run).waiting_for = (self.config.name,)
                 return False

@@ -440,6 +440,24 @@ class Balance:
             return None
         return max(0.0, self.limit.delta - self.spent.delta)
 
+    def describe(self) -> list[str]:
+        """Say what was spent of it, what is left, and what is promised to servers."""
+        delta = f"delta {self.spent.delta:.3g}"
+        line = f"spent epsilon {self.spent.epsilon:.6g}"
+        if self.limit is None:
+            line += f", {delta}; no policy.toml that lists it is beside it"
+        else:
+            more = "" if self.delta_left is None else f" and {self.delta_left:.6g}"
+            line += f" of {self.limit.epsilon:g}, {delta} of {self.limit.delta:g}; "
+            line += f"left: {self.left:.6g}{more}"
+        lines = [line]
+        if self.promised is not None:
+            lines.append(
+                f"the servers may charge up to epsilon {self.promised[0]:.6g} and delta "
+                f"{self.promised[1]:.3g} of it"
+            )
+        return lines
+
 
 def balances_in(folder: Path) -> list[Balance]:
     """Read all accounts of a party, also those that nothing was charged to yet.

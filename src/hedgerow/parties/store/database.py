@@ -381,6 +381,10 @@ class Transaction:
         """Return all entries of the trail, unchecked."""
         return self._entries("ORDER BY n")
 
+    def trail_end(self, last: int) -> list[TrailEntry]:
+        """Return the latest entries of the trail, so many, unchecked."""
+        return self._entries("ORDER BY n DESC LIMIT ?", last)[::-1]
+
     def entries_of(self, kind: str) -> list[TrailEntry]:
         """Return the entries of the trail of one kind, unchecked."""
         return self._entries("WHERE kind = ? ORDER BY n", kind)

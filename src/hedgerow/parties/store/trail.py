@@ -31,6 +31,7 @@ CHARGE, KEY = "charge", "key"
 _PERSON = b"hedgerow/trail/1"
 _SIGNED = b"hedgerow/trail entry/v1\x00"
 _OWN = ("n", "time", "kind")
+_LINE = 80
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,11 @@ class TrailEntry:
     def fields(self) -> dict[str, Any]:
         """Return what it tells."""
         return {key: value for key, value in self._read().items() if key not in _OWN}
+
+    def summary(self) -> str:
+        """Say what it tells, but for what is too long for a line."""
+        fields = self.fields().items()
+        return ", ".join(f"{key} {value}" for key, value in fields if len(str(value)) <= _LINE)
 
     def follows(self, before: bytes) -> bool:
         """Whether its hash is that of the hash before and of its body."""

@@ -1,0 +1,118 @@
+"""`Access`: who may look at a console, and from where.
+
+It is for whoever has the token that ``hedgerow serve`` prints, from this machine. A page elsewhere
+that has the operator's browser call here is told apart by what the browser says of it:
+
+1. A name that was made to point to this machine (DNS rebinding) is another ``Host`` than loopback.
+2. A call from another page has a ``Sec-Fetch-Site`` that says so. Where a browser sends none, what
+   changes something needs an ``Origin`` that is this console.
+3. Browsers send cookies to all ports of a host. This one is for a path that nobody else knows, so
+   that other services on this machine do not get it.
+4. A form has a word that only pages of the same session know.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections import deque
+from collections.abc import Mapping
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import urlsplit
+
+COOKIE = "hedgerow-console"
+_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+_MOST_SESSIONS = 16
+_HERE = ("none", "same-origin")
+
+
+class Refused(Exception):  # noqa: N818
+    """Why a call is not answered: a status of HTTP, and words for who reads the page."""
+
+    def __init__(self, status: int, title: str, advice: str = "") -> None:
+        super().__init__(title)
+        self.status, self.title, self.advice = status, title, advice
+
+
+class Access:
+    """The token of a console, and the sessions of those who have shown it."""
+
+    def __init__(self) -> None:
+        self.token = secrets.token_urlsafe(32)
+        self.path = f"/{secrets.token_hex(8)}/"
+        self._key = secrets.token_bytes(32)
+        # Of many the oldest has to go.
+        self._sessions: deque[str] = deque(maxlen=_MOST_SESSIONS)
+
+    def check_origin(self, method: str, headers: Mapping[str, str]) -> None:
+        """Refuse a call that does not come from this machine and from this console's own pages."""
+        host = headers.get("Host", "")
+        if _hostname(host) not in _LOOPBACK:
+            raise Refused(421, "The console answers to 127.0.0.1 and localhost alone")
+        site, origin = headers.get("Sec-Fetch-Site"), headers.get("Origin")
+        # With `Referrer-Policy: no-referrer` browsers send "null" for a form of their own page.
+        if origin == "null" and site == "same-origin":
+            origin = None
+        foreign = site is not None and site not in _HERE
+        foreign |= origin is not None and urlsplit(origin).netloc != host
+        foreign |= method != "GET" and site != "same-origin" and origin is None
+        if foreign:
+            raise Refused(
+                403,
+                "The console does not answer calls from other pages",
+                "Type its address, or paste it into the address bar.",
+            )
+
+    def open_session(self, token: str) -> str:
+        """Return a new session for the token."""
+        if not _same(token, self.token):
+            raise _no_token()
+        self._sessions.append(secrets.token_urlsafe(32))
+        return self._sessions[-1]
+
+    def check_session(self, headers: Mapping[str, str]) -> str:
+        """Return the session of a call."""
+        try:
+            found = SimpleCookie(headers.get("Cookie", "")).get(COOKIE)
+        except CookieError:
+            found = None
+        given = "" if found is None else found.value
+        # All are compared, however early one is the same.
+        same = [one for one in list(self._sessions) if _same(given, one)]
+        if not same:
+            raise _no_token()
+        return same[0]
+
+    def form_word(self, session: str) -> str:
+        """Return what forms of a session have to send along."""
+        return hmac.new(self._key, session.encode(), hashlib.sha256).hexdigest()
+
+    def check_form(self, session: str, word: str) -> None:
+        """Refuse a form that no page of this session has shown."""
+        if not _same(word, self.form_word(session)):
+            raise Refused(403, "This form is of another session", "Load the page again.")
+
+    def end_session(self, session: str) -> None:
+        """Forget a session."""
+        self._sessions.remove(session)
+
+
+def _no_token() -> Refused:
+    return Refused(
+        401,
+        "This console is for the operator of this party",
+        "Open the address that hedgerow serve has printed, with the token in it; after every start "
+        "it is another one. Of a service of systemd it stands in journalctl -u hedgerow.",
+    )
+
+
+def _same(given: str, known: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "replace"), known.encode())
+
+
+def _hostname(host: str) -> str | None:
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
