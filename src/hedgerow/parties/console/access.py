@@ -102,8 +102,8 @@ def _no_token() -> Refused:
     return Refused(
         401,
         "This console is for the operator of this party",
-        "Open the address that hedgerow serve has printed, with the token in it; after every start "
-        "it is another one. Of a service of systemd it stands in journalctl -u hedgerow.",
+        "Open the address that `hedgerow serve` has printed, with the token in it; after every "
+        "start it is another one. Of a service of systemd it stands in `journalctl -u hedgerow`.",
     )
 
 

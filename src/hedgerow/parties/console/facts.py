@@ -94,6 +94,7 @@ class Need:
     """Something that its operator should look at, what to do, and the page that has more of it."""
 
     weight: Literal["bad", "warn"]
+    label: str
     what: str
     fix: str
     page: str = ""
@@ -166,7 +167,7 @@ class PartyFacts:
         self._members = MemberWatch(config)
         self._disclosures: dict[str, Disclosure] = {}
 
-    def overview(self, *, runs: int = 20, entries: int = 8) -> Overview:
+    def overview(self, *, runs: int = 20, entries: int = 6) -> Overview:
         """Return what the first page shows."""
         every = self._runs.store.all()[::-1]
         first = sorted(every, key=lambda run: run.state not in OPEN)[:runs]
@@ -257,14 +258,18 @@ class PartyFacts:
             if one.awaited is not None:
                 people = " or ".join(self.policy.approvers)
                 what = f"{run.id}, posted by {run.by}, waits for approval by {people}"
-                found.append(Need("warn", what, "see what it would reveal, and decide", page))
+                found.append(
+                    Need("warn", "decide", what, "see what it would reveal, to whom", page)
+                )
             elif run.state == "failed" and time.time() - run.changed < _RECENT:
-                fix = "" if run.error is None else run.error.fix
-                found.append(Need("bad", f"{run.id} has failed: {run.error}", fix, page))
+                error = run.error
+                reason, fix = ("", "") if error is None else (error.found, error.fix)
+                found.append(Need("bad", "run", f"{run.id} has failed: {reason}", fix, page))
         for finding in members:
             name = finding.member.name
-            found += [Need("bad", f"{name}: {one.found}", one.fix) for one in finding.problems]
-            found += [Need("warn", one.found, one.fix) for one in finding.warnings]
+            problems, warnings = finding.problems, finding.warnings
+            found += [Need("bad", "member", f"{name}: {p.found}", p.fix) for p in problems]
+            found += [Need("warn", "certificate", w.found, w.fix) for w in warnings]
         found += [need for balance in balances for need in _shortages(balance)]
         return sorted(found, key=lambda need: need.weight != "bad")
 
@@ -280,4 +285,6 @@ def _shortages(balance: Balance) -> list[Need]:
     if not short:
         return []
     what = f"the budget of {balance.population} is nearly used up: {balance.describe()[0]}"
-    return [Need("warn", what, "jobs that cost more than what is left are refused (H858)")]
+    return [
+        Need("warn", "budget", what, "jobs that cost more than what is left are refused (H858)")
+    ]

@@ -10,11 +10,13 @@ import base64
 import datetime
 import hashlib
 import math
+import re
 from functools import cache
 from importlib import resources
 from typing import Any
 
 import jinja2
+from markupsafe import Markup, escape
 
 from hedgerow import __version__
 from hedgerow.errors import HedgerowError
@@ -47,7 +49,7 @@ def _environment() -> jinja2.Environment:
     style, script = _texts()
     # Known by their hashes, and so as they are.
     made.globals |= {"style": style, "script": script, "version": __version__, "askers": askers}
-    made.filters |= {"time": _time, "figure": _figure, "width": _width}
+    made.filters |= {"time": _time, "figure": _figure, "width": _width, "words": _words}
     return made
 
 
@@ -133,6 +135,11 @@ def _time(at: float | datetime.datetime, form: str = "%Y-%m-%d %H:%M") -> str:
     if not isinstance(at, datetime.datetime):
         at = datetime.datetime.fromtimestamp(at, datetime.UTC)
     return f"{at:{form}}"
+
+
+def _words(text: object) -> Markup:
+    """Show what stands in backquotes as what is typed at a shell."""
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(str(text)))))  # noqa: S704
 
 
 def _figure(value: float, digits: int = 6) -> str:

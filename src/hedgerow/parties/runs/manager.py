@@ -336,7 +336,7 @@ class RunManager:
             self._wake.wait(self.poll)
             self._wake.clear()
 
-    def _objection(self, run: PartyRun) -> HedgerowError | None:
+    def objection(self, run: PartyRun) -> HedgerowError | None:
         """Return why a run may not begin here: H937 if it was not approved, H938 if not yet."""
         people, seconds = self.policy.approvers, self.policy.approval_seconds
         if not people or run.state not in OPEN or run.attempt:

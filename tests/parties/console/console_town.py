@@ -1,0 +1,54 @@
+"""Three servers whose consoles tests look at: one asks a person before a job begins."""
+
+import re
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hedgerow.parties.roles.uploading import share_upload
+from hedgerow.parties.runs.jobs import ServerJob
+from tests.parties.roles.upload_servers import DOMAIN, SERVERS, people, write_csv
+from tests.parties.runs.run_servers import job as server_job
+from tests.parties.towns import Town, set_line, town_in
+
+BUDGET, EPSILON = 1.05, 1.0
+"""Of the population and of the job: when it is done, less than a tenth is left."""
+
+
+def epsilon_job(name: str = "illness") -> ServerJob:
+    """Return a job with a finite epsilon."""
+    plan = {"noise": "splits+leaves", "epsilon": EPSILON, "max_depth": 5}
+    return server_job(name, plan=plan)
+
+
+def console_url(town: Town, name: str) -> str:
+    """Return what ``hedgerow serve`` of a party has printed."""
+    found = re.findall(r"^console: (\S+)$", (town.root / f"{name}.err").read_text(), re.M)
+    return str(found[-1])
+
+
+@contextmanager
+def console_town(root: Path) -> Iterator[Town]:
+    """Found it, start it and share a table; ann or bob at birch decide about jobs."""
+    with town_in(
+        root,
+        servers=SERVERS,
+        owners=("north",),
+        analysts=("zoe",),
+        populations={"patients": BUDGET},
+        largest_delta_per_job=1e-6,
+    ) as town:
+        set_line(town.parties["birch"].folder / "policy.toml", "approvers", '["ann", "bob"]')
+        town.start(*SERVERS)
+        path = write_csv(root / "people.csv", people(60))
+        share_upload(town.parties["north"], path, DOMAIN, id="north-1", population="patients")
+        yield town
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+opener = urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler({}))
