@@ -170,18 +170,15 @@ def approve(
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.consortium.names import complete
     from hedgerow.parties.consortium.policy import Policy
-    from hedgerow.parties.runs.store import job_of_run
-    from hedgerow.parties.store.approvals import decide
+    from hedgerow.parties.runs.admission import decide_run
     from hedgerow.parties.store.database import open_store
 
     config, policy = PartyConfig.load(folder), Policy.load(folder)
     person = by or (policy.approvers[0] if len(policy.approvers) == 1 else "")
     policy.check_approver(person)
-    store = open_store(config.state)
-    with store.snapshot() as made:
+    with open_store(config.state).snapshot() as made:
         run = complete(run, [row["id"] for row in made.rows("runs")], "run")
-    job = job_of_run(config.state, run)
-    decide(store, config.identity, job.run_id, job.hash, person, approved=not refuse)
+    decide_run(config, policy, run, person, approved=not refuse)
     if format is Format.json:
         print(json.dumps({"ok": True, "run": run, "person": person, "approved": not refuse}))
     else:

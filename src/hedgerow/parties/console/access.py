@@ -21,6 +21,8 @@ from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
+from hedgerow.errors import Code
+
 COOKIE = "hedgerow-console"
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _MOST_SESSIONS = 16
@@ -28,11 +30,11 @@ _HERE = ("none", "same-origin")
 
 
 class Refused(Exception):  # noqa: N818
-    """Why a call is not answered: a status of HTTP, and words for who reads the page."""
+    """A call that is not answered: H939, and a status of HTTP."""
 
-    def __init__(self, status: int, title: str, advice: str = "") -> None:
-        super().__init__(title)
-        self.status, self.title, self.advice = status, title, advice
+    def __init__(self, status: int, found: str, fix: str | None = None) -> None:
+        self.status, self.error = status, Code.CONSOLE_REFUSES.error(found=found, fix=fix)
+        super().__init__(str(self.error))
 
 
 class Access:
@@ -49,7 +51,7 @@ class Access:
         """Refuse a call that does not come from this machine and from this console's own pages."""
         host = headers.get("Host", "")
         if _hostname(host) not in _LOOPBACK:
-            raise Refused(421, "The console answers to 127.0.0.1 and localhost alone")
+            raise Refused(421, "a Host that is neither 127.0.0.1 nor localhost")
         site, origin = headers.get("Sec-Fetch-Site"), headers.get("Origin")
         # With `Referrer-Policy: no-referrer` browsers send "null" for a form of their own page.
         if origin == "null" and site == "same-origin":
@@ -59,9 +61,7 @@ class Access:
         foreign |= method != "GET" and site != "same-origin" and origin is None
         if foreign:
             raise Refused(
-                403,
-                "The console does not answer calls from other pages",
-                "Type its address, or paste it into the address bar.",
+                403, "a call from another page", "paste the printed address into the address bar"
             )
 
     def open_session(self, token: str) -> str:
@@ -91,7 +91,7 @@ class Access:
     def check_form(self, session: str, word: str) -> None:
         """Refuse a form that no page of this session has shown."""
         if not _same(word, self.form_word(session)):
-            raise Refused(403, "This form is of another session", "Load the page again.")
+            raise Refused(403, "a form of another session", "load the page again")
 
     def end_session(self, session: str) -> None:
         """Forget a session."""
@@ -101,9 +101,9 @@ class Access:
 def _no_token() -> Refused:
     return Refused(
         401,
-        "This console is for the operator of this party",
-        "Open the address that `hedgerow serve` has printed, with the token in it; after every "
-        "start it is another one. Of a service of systemd it stands in `journalctl -u hedgerow`.",
+        "no token of this console, or one of an earlier start",
+        "open the address that `hedgerow serve` has printed since it was started, with the token "
+        "in it; of a service of systemd it stands in `journalctl -u hedgerow`",
     )
 
 

@@ -7,7 +7,6 @@ Reveals: to the operator alone, what ``hedgerow runs``, ``models``, ``account``,
 from __future__ import annotations
 
 import math
-import shlex
 import threading
 import time
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.reach import Finding, check_consortium
 from hedgerow.parties.roles.catalogue import Catalogue
 from hedgerow.parties.roles.server_reports import ModelReport
-from hedgerow.parties.runs.admission import pays
+from hedgerow.parties.runs.admission import decide_run, pays
 from hedgerow.parties.runs.client import RunStatus, merge_status
 from hedgerow.parties.runs.job_files import Job
 from hedgerow.parties.runs.manager import RunManager
@@ -214,11 +213,19 @@ class PartyFacts:
         """Return what was decided about a run."""
         return decision(open_store(self.config.state), self.config.identity, run.id, run.job.hash)
 
-    def approve_commands(self, run: PartyRun) -> list[str]:
-        """Return how each of those who may approve a run does so, at a shell."""
-        people, where = self.policy.approvers, shlex.quote(str(self.config.folder))
-        command = f"hedgerow runs approve {run.id} {where}"
-        return [command] if len(people) == 1 else [f"{command} --by {name}" for name in people]
+    def decide(self, run_id: str, hash: str, person: str, *, approved: bool) -> None:
+        """Write down a decision on the job with this hash.
+
+        H893 for a run that waits for none here, H858 for a person whom the policy does not list.
+        """
+        one = self.run(run_id)
+        if one.awaited is None or one.run.job.hash != hash:
+            raise Code.WRONG_RUN_STATE.error(
+                expected="a run that waits for approval here, as its page shows it",
+                found=f"{one.run.id}, which is {one.run.state}",
+                fix="load the page of the run again",
+            )
+        decide_run(self.config, self.policy, one.run.id, person, approved=approved)
 
     def balances(self) -> list[Balance]:
         """Return the accounts; none of a party that has none."""

@@ -20,7 +20,6 @@ from markupsafe import Markup, escape
 
 from hedgerow import __version__
 from hedgerow.errors import HedgerowError
-from hedgerow.parties.console.access import Refused
 from hedgerow.parties.console.facts import PartyFacts
 from hedgerow.protocols.registry import askers
 
@@ -78,15 +77,15 @@ def headers() -> dict[str, str]:
     }
 
 
-def refusal(refused: Refused) -> str:
-    """Return the page of a call that is not answered."""
-    return _environment().get_template("refused.html").render(refused=refused)
-
-
 def failure(error: HedgerowError) -> str:
     """Return the page of a numbered error."""
-    said = Refused(0, f"{error.code.number} {error.code.spec.title}", f"{error.found}; {error.fix}")
-    return refusal(said)
+    title = f"{error.code.number} {error.code.spec.title}"
+    return notice(title, f"Found: {error.found}.", f"What to do: {error.fix}.")
+
+
+def notice(title: str, *lines: str) -> str:
+    """Return a page with these words alone, for who may have no session."""
+    return _environment().get_template("notice.html").render(title=title, lines=lines)
 
 
 class Desk:

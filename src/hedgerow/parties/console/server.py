@@ -1,8 +1,7 @@
 """`Console`: serves the pages of a party to its own operator, on loopback alone.
 
-Nothing on it changes the party: a decision is made at a shell, by who may use the party's key
-(``hedgerow runs approve``), so that a token that was seen by somebody else approves nothing.
-One thread has a loop; pages are made in two others. A connection has one request and some seconds.
+All that can be changed from it is what ``hedgerow runs approve`` changes: the decision on a job that
+waits for one, signed with the key of the party and told in its trail. Refusals are H939. One thread has a loop; pages are made in two others. A connection has one request and some seconds.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
@@ -30,7 +30,13 @@ _SECONDS = 20.0
 _MAX_BODY = 1 << 10
 _MAX_LINE = 1 << 12
 _LOGGED_PER_MINUTE = 10
-_MISSING = (Code.UNKNOWN_RUN, Code.UNKNOWN_MODEL, Code.BAD_NAME)
+_STATUS = {
+    Code.UNKNOWN_RUN: 404,
+    Code.UNKNOWN_MODEL: 404,
+    Code.BAD_NAME: 404,
+    Code.POLICY_REFUSES: 403,
+    Code.WRONG_RUN_STATE: 409,
+}
 _logger = logging.getLogger(__name__)
 
 
@@ -123,16 +129,17 @@ class Console:
             response = await self._answer(request)
         except Refused as refused:
             self._note(request, refused.status)
-            response = web.Response(status=refused.status, text=rendering.refusal(refused))
+            text = rendering.failure(refused.error)
+            response = web.Response(status=refused.status, text=text)
             if refused.status == 405:
                 response.headers["Allow"] = "GET, POST"
         except HedgerowError as error:
-            status = 404 if error.code in _MISSING else 503
+            status = _STATUS.get(error.code, 503)
             response = web.Response(status=status, text=rendering.failure(error))
         except Exception:
             _logger.exception("failure", extra={"event": {"what": "console"}})
-            failed = Refused(500, "This page could not be made", "The log of the party has why.")
-            response = web.Response(status=500, text=rendering.refusal(failed))
+            text = rendering.notice("This page could not be made", "The log of the party has why.")
+            response = web.Response(status=500, text=text)
         if response.body is not None:
             response.content_type, response.charset = "text/html", "utf-8"
         response.headers.update(rendering.headers())
@@ -143,7 +150,7 @@ class Console:
         access, url = self._access, urlsplit(request.path_qs)
         access.check_origin(request.method, request.headers)
         if request.method not in ("GET", "POST"):
-            raise Refused(405, "The console answers GET and POST alone")
+            raise Refused(405, f"the method {request.method[:8]}", "use GET or POST")
         if request.method == "GET" and url.path == "/":
             session = access.open_session(_only(url.query, "token"))
             self._note(request, 303)
@@ -155,14 +162,39 @@ class Console:
             raise _nothing_there()
         page = url.path.removeprefix(access.path)
         if request.method == "POST":
-            body = await request.content.read(_MAX_BODY + 1)
-            if len(body) > _MAX_BODY or page != "leave":
-                raise _nothing_there()
-            access.check_form(session, _only(body.decode("ascii", "replace"), "word"))
-            access.end_session(session)
-            raise Refused(200, "You have left the console", "The printed address opens it again.")
+            return await self._take(page, session, await self._form(request, session))
         make = self._page(page, session)
         return web.Response(text=await self._loop.run_in_executor(self._workers, make))
+
+    async def _form(self, request: web.BaseRequest, session: str) -> str:
+        """Return what a form of this session sends."""
+        body = b""
+        while len(body) <= _MAX_BODY and (more := await request.content.readany()):
+            body += more
+        if len(body) > _MAX_BODY:
+            raise Refused(413, f"a form of more than {_MAX_BODY} bytes", "load the page again")
+        form = body.decode("ascii", "replace")
+        self._access.check_form(session, _only(form, "word"))
+        return form
+
+    async def _take(self, page: str, session: str, form: str) -> web.Response:
+        """Do what a form asks for: leave, or decide about a run."""
+        from hedgerow.parties.console import rendering
+
+        room, _, run = page.partition("/")
+        if page == "leave":
+            self._access.end_session(session)
+            said = "The address that `hedgerow serve` has printed opens it again."
+            return web.Response(text=rendering.notice("You have left the console", said))
+        decided = {"approve": True, "refuse": False}.get(_only(form, "decision"))
+        if room != "runs" or decided is None:
+            raise _nothing_there()
+        decide = partial(
+            self._facts.decide, run, _only(form, "hash"), _only(form, "person"), approved=decided
+        )
+        await self._loop.run_in_executor(self._workers, decide)
+        # Loading the page again does not decide again.
+        return web.Response(status=303, headers={"Location": f"{self._access.path}runs/{run}"})
 
     def _page(self, page: str, session: str) -> Callable[[], str]:
         """Return what makes a page."""
@@ -191,11 +223,11 @@ class Console:
 def _only(query: str, key: str) -> str:
     """Return the one value of a key; empty if there is none, or several."""
     try:
-        found = parse_qs(query, max_num_fields=4).get(key, [])
+        found = parse_qs(query, max_num_fields=8).get(key, [])
     except ValueError:
         found = []
     return found[0] if len(found) == 1 else ""
 
 
 def _nothing_there() -> Refused:
-    return Refused(404, "There is no such page", "Go back to the first page of the console.")
+    return Refused(404, "no such page", "go back to the first page of the console")

@@ -9,7 +9,10 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import JobRules, Policy
 from hedgerow.parties.runs.job_files import Job
 from hedgerow.parties.runs.parts import Part, part_of
+from hedgerow.parties.runs.store import job_of_run
 from hedgerow.parties.store.accounts import Accounts, worst
+from hedgerow.parties.store.approvals import decide
+from hedgerow.parties.store.database import open_store
 
 
 def admit(job: Job, by: str, config: PartyConfig, policy: Policy, accounts: Accounts) -> Part[Any]:
@@ -52,6 +55,19 @@ def check_policy(job: Job, policy: JobRules, *, has_account: bool = True) -> tup
         populations=[job.population] if has_account else [],
     )
     return worst(costs)
+
+
+def decide_run(
+    config: PartyConfig, policy: Policy, run: str, person: str, *, approved: bool
+) -> None:
+    """Write down what a person has decided about the job of a run, signed by this party.
+
+    H858 for a person whom the policy does not list, H890 if there is no such run.
+    """
+    policy.check_approver(person)
+    job = job_of_run(config.state, run)
+    store = open_store(config.state)
+    decide(store, config.identity, job.run_id, job.hash, person, approved=approved)
 
 
 def pays(config: PartyConfig) -> bool:

@@ -19,7 +19,7 @@
     for (const id of open) document.getElementById(id)?.setAttribute("open", "");
     for (const [id, left] of scrolled) { const one = document.getElementById(id); if (one) one.scrollLeft = left; }
     if (!focus) return;
-    const all = [...old.querySelectorAll("a, summary, [tabindex]")];
+    const all = [...old.querySelectorAll("a, summary, input, button, [tabindex]")];
     const again = all.find((one) => nameOf(one.tagName === "SUMMARY" ? one.parentElement : one) === focus);
     (again || old.closest("main"))?.focus({ preventScroll: true });
   }
