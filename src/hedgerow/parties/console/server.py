@@ -1,7 +1,8 @@
 """`Console`: serves the pages of a party to its own operator, on loopback alone.
 
-All that can be changed from it is what ``hedgerow runs approve`` changes: the decision on a job that
-waits for one, signed with the key of the party and told in its trail. Refusals are H939. One thread has a loop; pages are made in two others. A connection has one request and some seconds.
+All that can be changed from it is what ``hedgerow runs approve`` changes: the decision on a job
+that waits for one, signed with the key of the party and told in its trail. Refusals are H939.
+One thread has a loop; pages are made in two others. A connection has one request and some seconds.
 """
 
 from __future__ import annotations
