@@ -258,6 +258,7 @@ def member(network: Network, case: dict[str, Any]) -> dict[str, float]:
         before = network.meter.snapshot()
         begin, cpu = time.perf_counter(), time.process_time()
         answers = PeerAnswers(part.model.to_state(), bins)
+        ledger.charge(*plan.answer_releases(0))
         question = PeerQuestion(0, setting.asked, "class" if plan.classes else "value")
         with OfflineClock() as clock:
             respond(replace(context, job=question, table=answers))

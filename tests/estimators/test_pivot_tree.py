@@ -20,6 +20,7 @@ from hedgerow import (
 )
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import Budget, Ledger
+from hedgerow.protocols.pivot.peer_plan import INSTANCES
 
 IRIS = load_iris(as_frame=True)
 PEOPLE = load_diabetes(as_frame=True)
@@ -53,10 +54,12 @@ def test_what_was_learned_is_what_was_opened(iris: PivotTreeClassifier) -> None:
     assert iris.offline_.rounds + iris.online_.rounds == iris.run_.traffic.rounds
 
 
-def test_questions_charge_nothing_more(iris: PivotTreeClassifier) -> None:
-    before = len(iris.privacy_.entries)
-    iris.predict(IRIS.data.iloc[:5])
-    assert len(iris.privacy_.entries) == before
+def test_questions_are_charged_once_to_who_asks(iris: PivotTreeClassifier) -> None:
+    for _ in range(2):
+        iris.predict(IRIS.data.iloc[:5])
+        last = iris.privacy_.entries[-1].release
+        assert (last.reason, last.audience, last.epsilon) == (INSTANCES, "peer 1", np.inf)
+    assert iris.privacy_.charged(INSTANCES) == 1
 
 
 @pytest.mark.parametrize("hide", ["nothing", "thresholds"])
@@ -184,7 +187,17 @@ def test_noise_costs_epsilon_and_an_account_with_a_budget_pays_for_it() -> None:
     assert model.privacy_.total("peer 0").epsilon == pytest.approx(3.0)
     assert model.privacy_.total("public").epsilon == pytest.approx(3.0)
     assert "replace holds" in str(model.privacy_)
+    # Answers say where the attributes of a row lead: no epsilon covers that, so it is not paid.
+    with pytest.raises(HedgerowError) as caught:
+        model.predict(X)
+    assert caught.value.code is Code.BUDGET_EXCEEDED
+    assert model.privacy_.total("peer 1").epsilon == pytest.approx(3.0)
+    assert model.to_sklearn().score(X, y) > 0.9
+    model.set_params(account=None)
     assert model.score(X, y) > 0.9
+    assert model.privacy_.total("peer 1").epsilon == np.inf
+    assert model.privacy_.total("peer 0").epsilon == pytest.approx(3.0)
+    model.set_params(account=account)
     with pytest.raises(HedgerowError) as caught:
         model.fit(X, y)
     assert caught.value.code is Code.BUDGET_EXCEEDED

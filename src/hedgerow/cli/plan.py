@@ -15,7 +15,10 @@ from rich.table import Table
 from hedgerow.cli.printing import Format, FormatOption, print_forecast, print_table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hedgerow.parties.runs.job_files import Job
+    from hedgerow.privacy.accounting import Guarantee
 
 
 def plan(
@@ -35,7 +38,7 @@ def plan(
 
     read = load_job(job)
     asked = None if folder is None else _check(read, folder)
-    costs, opened = read.costs(), read.opened()
+    costs, answers, opened = read.costs(), read.answer_costs(), read.opened()
     foreseen = forecast(read.make_plan())
     if format is Format.json:
         report = {
@@ -45,13 +48,8 @@ def plan(
             "protocol": read.protocol,
             "model": read.model_name,
             "population": read.population,
-            "costs": {
-                audience: {
-                    "epsilon": "inf" if math.isinf(cost.epsilon) else cost.epsilon,
-                    "delta": cost.delta,
-                }
-                for audience, cost in costs.items()
-            },
+            "costs": _figures(costs),
+            "answer_costs": _figures(answers),
             "opens": [{"name": name, "audience": audience} for name, audience in opened],
             "forecast": foreseen.to_dict(),
             "would_take_it": asked,
@@ -59,12 +57,10 @@ def plan(
         print(json.dumps(report))
         return
     _print(read)
-    table = Table("audience", "epsilon", "delta", "why")
-    for audience, cost in costs.items():
-        table.add_row(
-            escape(audience), f"{cost.epsilon:.6g}", f"{cost.delta:.3g}", escape(cost.why or "")
-        )
-    print_table(table)
+    _print_costs(costs)
+    if answers:
+        print("the first answer charges more, and is refused where nothing exact is allowed:")
+        _print_costs(answers)
     print("training opens nothing" if not opened else "training opens:")
     for name, audience in opened:
         print(f"  {name}, to {'everybody' if audience == 'public' else audience}")
@@ -72,6 +68,25 @@ def plan(
     print_forecast(foreseen, Console())
     if asked is not None:
         print(f"would be taken by: {', '.join(asked) or 'nobody that takes calls'}")
+
+
+def _figures(costs: Mapping[str, Guarantee]) -> dict[str, dict[str, float | str]]:
+    return {
+        audience: {
+            "epsilon": "inf" if math.isinf(cost.epsilon) else cost.epsilon,
+            "delta": cost.delta,
+        }
+        for audience, cost in costs.items()
+    }
+
+
+def _print_costs(costs: Mapping[str, Guarantee]) -> None:
+    table = Table("audience", "epsilon", "delta", "why")
+    for audience, cost in costs.items():
+        table.add_row(
+            escape(audience), f"{cost.epsilon:.6g}", f"{cost.delta:.3g}", escape(cost.why or "")
+        )
+    print_table(table)
 
 
 def _check(job: Job, folder: Path) -> list[str]:

@@ -11,12 +11,14 @@ import pytest
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.store.accounts import balances_in
 from hedgerow.parties.store.database import open_store
+from hedgerow.parties.store.ledgers import DurableLedger
 from hedgerow.parties.store.meters import read_meter
 from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
 from hedgerow.parties.vertical.peer_part import read_state
+from hedgerow.protocols.pivot.peer_plan import INSTANCES
 from hedgerow.protocols.pivot.run import ask_peers
 from hedgerow.secure.ring import Z64
-from tests.parties.towns import json_of
+from tests.parties.towns import json_of, set_line
 from tests.parties.vertical.peer_towns import (
     PEERS,
     PLACES,
@@ -131,8 +133,6 @@ def test_a_tree_with_noise_costs_what_its_job_says(tmp_path: Path) -> None:
             (balance,) = balances_in(town.parties[name].folder)
             assert [c.key for c in balance.spent.charges] == [job.account_key], name
             assert balance.spent.epsilon == pytest.approx(1.0)
-        asked = json_of(town.command("rook", "query", "tennis", "--id", 1, "--format", "json"))
-        assert asked["rows"][0]["class"] in WEATHER.target.classes
         shown = json_of(town.command("rook", "models", "show", "tennis", "--format", "json"))
         opened = {row["name"]: row["opened"] for row in shown["opened"]}
         assert opened["leaves of level 0"] == opened["leaves"] == 1
@@ -142,6 +142,59 @@ def test_a_tree_with_noise_costs_what_its_job_says(tmp_path: Path) -> None:
         assert "days.epsilon = 1.5" in str(caught.value)
     finally:
         town.stop()
+
+
+def test_answers_of_a_tree_with_noise_are_exact_and_charged_as_that(tmp_path: Path) -> None:
+    """No epsilon covers the attributes of the instance, so each peer has to allow it."""
+    town = PeerTown(tmp_path, populations={"days": 1.5}, allow_exact=False)
+    question = ("query", "tennis", "--id", 1, "--format", "json")
+    try:
+        town.start()
+        noisy = {"noise": "splits+leaves", "epsilon": 1.0, "max_depth": 1}
+        job = make_job(plan=noisy, align="hidden")
+        town.until_state(town.post(job, "wren"), "done")
+        told = json_of(town.command("rook", "plan", town.write(job), "--format", "json"))
+        assert told["costs"]["public"]["epsilon"] == pytest.approx(1.0)
+        assert told["answer_costs"] == {"peer": {"epsilon": "inf", "delta": 0.0}}
+        # The asker's own policy, then that of the others.
+        for allowing in ((), ("rook",)):
+            for name in allowing:
+                allow_exact(town, name)
+            town.restart()
+            refused = town.command("rook", *question)
+            assert Code.POLICY_REFUSES.number in refused.stderr, refused.stderr
+            assert "allow_exact = false" in refused.stderr
+        for name in ("heron", "wren"):
+            (balance,) = balances_in(town.parties[name].folder)
+            assert balance.spent.epsilon == pytest.approx(1.0), name
+            allow_exact(town, name)
+        town.restart()
+        for _ in range(2):
+            asked = json_of(town.command("rook", *question))
+            assert asked["rows"][0]["class"] in WEATHER.target.classes
+        for name in PEERS:
+            (balance,) = balances_in(town.parties[name].folder)
+            last = balance.spent.charges[-1]
+            assert (last.what, last.epsilon) == ("answers of tennis", math.inf), name
+            assert len(balance.spent.charges) == 2
+            ledger = DurableLedger(open_store(town.parties[name].state), job.run_id)
+            # Who asked is charged, once; all others have learned what the model says.
+            assert [one.audience for one in ledger.releases if math.isinf(one.epsilon)] == [
+                "peer 1"
+            ]
+            assert ledger.total("peer 2").epsilon == pytest.approx(1.0)
+        shown = json_of(town.command("wren", "models", "show", "tennis", "--format", "json"))
+        learned = {row["audience"]: row for row in shown["learned"]}
+        assert learned["peer 1"]["epsilon"] == "inf"
+        assert INSTANCES in learned["peer 1"]["why"]
+    finally:
+        town.stop()
+
+
+def allow_exact(town: PeerTown, name: str) -> None:
+    path = town.parties[name].folder / "policy.toml"
+    set_line(path, "allow_exact", "true")
+    set_line(path, "days", "inf")
 
 
 def check_refusals(town: PeerTown) -> None:

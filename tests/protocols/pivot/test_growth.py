@@ -22,7 +22,7 @@ from hedgerow.protocols.pivot.programs import (
     PeerQuestion,
     respond,
 )
-from hedgerow.protocols.pivot.run import members_of
+from hedgerow.protocols.pivot.run import ask_peers, members_of
 from hedgerow.protocols.pivot.trees import opened_trees
 from hedgerow.secure.additive import AdditiveEngine
 from hedgerow.tables import Encoded
@@ -69,15 +69,26 @@ def revealed(plan: PivotPlan, part: PeerPart) -> Tree:
 
 def answers(plan: PivotPlan, part: PeerPart, rows: Encoded, asker: int = 0) -> Any:
     bins = {j: rows.bins[:, j] for j in range(len(plan.owners))}
+    return ask_peers(plan, part.model, bins, rows.n_slots, charged(plan), asker=asker)
+
+
+def test_an_answer_is_refused_that_nobody_was_charged_for() -> None:
+    rows = encoded("iris")
+    plan = plan_for(rows, 2, max_depth=1)
     context = Context(
-        Simulator(plan.n_peers),
+        Simulator(2),
         members_of(plan),
         plan,
-        PeerQuestion(asker, rows.n_slots, "class" if plan.classes else "value"),
-        PeerAnswers(part.model.to_state(), bins),
+        PeerQuestion(0, 1, "class"),
+        PeerAnswers(grown(rows, plan).model.to_state(), {j: rows.bins[:1, j] for j in range(4)}),
         charged(plan),
     )
-    return respond(context)
+    context.ledger.charge(*plan.answer_releases(1))
+    with pytest.raises(HedgerowError) as caught:
+        respond(context)
+    assert caught.value.code is Code.NOT_CHARGED
+    context.ledger.charge(*plan.answer_releases(0))
+    assert respond(context) is not None
 
 
 @pytest.mark.parametrize(("name", "m", "options"), CASES)

@@ -25,7 +25,7 @@ from hedgerow.protocols.pivot.options import PeerOptions
 from hedgerow.protocols.pivot.peer_plan import PeerPlan
 from hedgerow.protocols.pivot.programs import PeerTable
 from hedgerow.protocols.pivot.protocol import PeerProtocol
-from hedgerow.protocols.pivot.run import PivotRun, Place, ask_peers, run_pivot
+from hedgerow.protocols.pivot.run import PivotRun, Place, answers_due, ask_peers, run_pivot
 from hedgerow.secure.additive.core import EVERYONE, FEWEST, MOST
 from hedgerow.tables import Domain, Encoded, encode
 from hedgerow.tables.suggest import Task
@@ -177,10 +177,15 @@ class PeersModel(AccountedEstimator):
         plan.charge(ledger)
 
     def _answers(self, X: Any, *, proba: bool = False, what: str | None = None) -> NDArray[Any]:
-        """Have the peers answer rows for the one with the target."""
+        """Have the peers answer rows for the one with the target, which is charged for it."""
         check_is_fitted(self, "run_")
         query = encode(self._table(X, reset=False), self.domain_)
         bins = {j: query.bins[:, j] for j in range(query.bins.shape[1])}
+        account = account_of(self.account)
+        due = answers_due(self.plan_, self.privacy_, self.plan_.target_at)
+        if account is not None and due:
+            # Refused before it is asked, by one with a budget.
+            account.charge(due, what=f"answers of {type(self).__name__}")
         return ask_peers(
             self.plan_,
             self.run_.model,

@@ -129,7 +129,7 @@ class Daemon:
             ]
         elif config.role in HOLDERS:
             assert self.port is not None
-            answering.append(HolderAnswers(config, policy, self.port))
+            answering.append(HolderAnswers(config, policy, self.port, self.runs.accounts))
             if config.role == "peer":
                 answering.append(PeerPreparations(config, policy, self.port, self.runs))
         library = None if self.answers is None else self.answers.library

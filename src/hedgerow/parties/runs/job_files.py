@@ -177,6 +177,13 @@ class Job(JobText):
     @abstractmethod
     def _costs(self) -> dict[str, Guarantee]: ...
 
+    def answer_costs(self) -> dict[str, Guarantee]:
+        """Return what answers cost an audience that the run does not charge, all of them together.
+
+        It is charged before the first one.
+        """
+        return {}
+
     @property
     def public_domain(self) -> Domain | None:
         """Domain of all columns, on which charges rest; None where nobody knows all of it."""

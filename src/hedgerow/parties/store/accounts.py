@@ -2,7 +2,8 @@
 
 A charge has a key; that of a job is `JobText.account_key`. It is recorded once, however often it is
 made, and it is on the disk, and in the trail, before `charge` returns; there are no refunds.
-Answers of a model cost nothing beyond its training: what is asked is counted, not charged.
+Answers of a model cost nothing beyond its training: what is asked is counted, not charged; but for
+those among peers whose training has a finite epsilon, which are exact and charged once.
 
 A server charges a job on uploads if their owners allow it, too: the terms of each (`OwnerTerms`)
 have a lifetime that all charges to the population here count against. An owner promises its servers

@@ -5,10 +5,11 @@ them attend; what each does there is in `sides`. Each holds to the limits of its
 counts the instances that a question says it has, before it comes, and refuses one that brings more.
 
 Reveals: to all of them who asks, and how many instances. Of a tree in pieces at sites what
-`hedgerow.protocols.vertical_id3.classify` says; it is charged, without a finite epsilon, to the
-ledger of the run before a site comes to the first question. Of a tree among peers, to all of them
-which instances, and to who asks the answers, which the charges of the training cover; and which
-peer lacks one of the instances.
+`hedgerow.protocols.vertical_id3.classify` says. Of a model among peers, to all of them which
+instances, and to who asks the answers, in which the exact attributes of these instances are, and
+which peer lacks one of them. Both are charged, without a finite epsilon, to the ledger of the run
+before the first question. Where the run of a model promises an epsilon, which does not cover that,
+the account of the population is charged as well: a policy that allows nothing exact refuses it.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from pydantic import Field
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.port import Doorway
+from hedgerow.net.port import Doorway, RunPort
 from hedgerow.parties.consortium.config import HOLDERS, PartyConfig
 from hedgerow.parties.consortium.names import RequestedName
+from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.queries.asking import ModelAnswers
+from hedgerow.parties.store.accounts import Accounts, worst
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.models import list_models
 from hedgerow.parties.store.own_tables import own_table
@@ -111,6 +114,12 @@ class HolderAnswers(HolderSessions):
 
     kind, most, program = "question", MOST_AT_ONCE, b"hedgerow/sites asked/1"
 
+    def __init__(
+        self, config: PartyConfig, policy: Policy, port: RunPort, accounts: Accounts
+    ) -> None:
+        super().__init__(config, policy, port)
+        self._accounts = accounts
+
     @verb(
         "sites-ask",
         HOLDERS,
@@ -131,7 +140,8 @@ class HolderAnswers(HolderSessions):
         told = payload.read()
         ids = AskedIds.model_validate(jsonfile.loads(told, Code.BAD_REQUEST)).ids
         side, rows = side_of(self.config, job, fields.model, proba=fields.proba), len(ids)
-        side.prepare(ids, self._lock)
+        self._check_cost(job)
+        side.prepare(ids, job.holders.index(self.config.name), self._lock)
         session = secrets.token_bytes(16)
         with ExitStack() as stack:
             self.take_seat(stack)
@@ -165,13 +175,14 @@ class HolderAnswers(HolderSessions):
         job = job_of(self.config.state, fields.model)
         self.check_holder(caller, job, fields.job)
         side = side_of(self.config, job, fields.model, proba=fields.proba)
+        self._check_cost(job)
         ids = self._told(payload, fields.rows) if side.all_know_ids else None
         session = bytes.fromhex(fields.session)
         if ids is not None:
             # A refusal says that an instance is not here: it counts as an answer does.
             self._charge(fields.model, caller.name, session, fields.rows)
         try:
-            side.prepare(ids, self._lock)
+            side.prepare(ids, job.holders.index(caller.name), self._lock)
         except HedgerowError as error:
             # What is wrong with its files, the operator of this party reads, and nobody else.
             event = {"run": job.run_id, "outcome": error.code.number, "found": error.found}
@@ -209,6 +220,15 @@ class HolderAnswers(HolderSessions):
         job = asked.job
         with self.meet_holders(job, asked.session, asked.doorway) as network:
             return asked.side.attend(network, job.holders.index(asked.asker), asked.rows)
+
+    def _check_cost(self, job: HolderJob) -> None:
+        """Charge the account once for all answers of a model that its run does not cover; H858."""
+        costs = job.answer_costs()
+        if not costs:
+            return
+        self.policy.check_epsilon({who: cost.epsilon for who, cost in costs.items()})
+        what = f"answers of {job.model_name}"
+        self._accounts.charge(job.population, f"answers:{job.hash}", *worst(costs), what=what)
 
     def _charge(self, model: str, asker: str, session: bytes, rows: int) -> None:
         """Count instances, within the policy of this party; on the disk when this returns."""

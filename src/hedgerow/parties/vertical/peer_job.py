@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
+from math import inf, isinf
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
@@ -42,7 +43,7 @@ from hedgerow.privacy import Ledger
 from hedgerow.privacy.accounting import Guarantee
 from hedgerow.protocols.contract import AtLeastOne, Size, guarantees
 from hedgerow.protocols.pivot.options import PeerOptions, PivotOptions
-from hedgerow.protocols.pivot.peer_plan import PeerPlan
+from hedgerow.protocols.pivot.peer_plan import INSTANCES, PeerPlan
 from hedgerow.protocols.registry import PEER_PROTOCOLS
 from hedgerow.secure.additive.core import FEWEST, MOST
 
@@ -133,6 +134,12 @@ class PivotJob(JobFile, Job):
         ledger = Ledger(domain=self.domain)
         self.make_plan().charge(ledger)
         return guarantees(ledger)
+
+    def answer_costs(self) -> dict[str, Guarantee]:
+        """Return what peers that ask learn of instances, where the run promises an epsilon."""
+        if any(isinf(cost.epsilon) for cost in self.costs().values()):
+            return {}
+        return {"peer": Guarantee(inf, 0.0, why=INSTANCES)}
 
     @property
     def model_name(self) -> str:

@@ -49,7 +49,7 @@ class AnsweringSide(ABC):
     all_know_ids: bool
 
     @abstractmethod
-    def prepare(self, ids: Ids | None, lock: threading.Lock) -> None:
+    def prepare(self, ids: Ids | None, asker: int, lock: threading.Lock) -> None:
         """Read part and table, and look for the instances, as far as they are told here.
 
         What questions show is charged, under the lock. H111, H109 for instances that are not here.
@@ -68,8 +68,9 @@ class SiteSide(AnsweringSide):
     def __init__(self, config: PartyConfig, job: VerticalJob, model: str) -> None:
         self._config, self._job, self._model = config, job, model
 
-    def prepare(self, ids: Ids | None, lock: threading.Lock) -> None:
+    def prepare(self, ids: Ids | None, asker: int, lock: threading.Lock) -> None:
         """See `AnsweringSide.prepare`."""
+        del asker
         config, job = self._config, self._job
         table, own = own_columns(config, job)
         tree = open_model(config.state, None, self._model).tree
@@ -110,7 +111,7 @@ class PeerSide(AnsweringSide):
         plan = job.make_plan()
         self._what = peer_protocol(plan).asks(plan, proba)
 
-    def prepare(self, ids: Ids | None, lock: threading.Lock) -> None:
+    def prepare(self, ids: Ids | None, asker: int, lock: threading.Lock) -> None:
         """See `AnsweringSide.prepare`."""
         config, job = self._config, self._job
         assert ids is not None
@@ -123,7 +124,9 @@ class PeerSide(AnsweringSide):
         held = {names.index(name): bins[rows, at] for at, name in enumerate(columns)}
         self._part = PeerAnswers(read_state(stored), held)
         with lock:
+            # What is charged again under the same reason is recognised.
             self._ledger = DurableLedger(open_store(config.state), job.run_id, domain=job.domain)
+            self._ledger.charge(*job.make_plan().answer_releases(asker))
 
     def attend(self, network: TLSNetwork, asker: int, rows: int) -> Found | None:
         """See `AnsweringSide.attend`."""

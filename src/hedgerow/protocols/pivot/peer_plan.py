@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from math import isinf
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 from numpy.typing import NDArray
 
@@ -33,6 +33,8 @@ from hedgerow.secure.ring import Ring
 from hedgerow.tables import Domain
 
 Align = Literal["given", "ring", "hidden"]
+INSTANCES: Final = "exact attributes of the instances that are asked about"
+"""Reason of the release that every answer is: which way they lead, at all peers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +126,7 @@ class PeerPlan(ABC):
 
     @abstractmethod
     def model_releases(self) -> Sequence[Release]:
-        """Return what the model itself costs, and its answers."""
+        """Return what the model itself costs."""
 
     @abstractmethod
     def model_openings(self, to: str) -> list[Opening]:
@@ -135,6 +137,13 @@ class PeerPlan(ABC):
         model = self.model_releases()
         shown = [exact("public", PUBLISHED)] if any(isinf(one.epsilon) for one in model) else []
         return [*exact_releases(self.ring_openings()), *model, *shown]
+
+    def answer_releases(self, asker: int) -> list[Release]:
+        """Return what the first answer costs beyond the model, to who asks: no finite epsilon.
+
+        Noise in the model covers its rows, and not the attributes of an instance.
+        """
+        return [exact(f"peer {asker}", INSTANCES)]
 
     def openings(self, to: str = EVERYONE) -> list[Opening]:
         """Return what a run opens."""

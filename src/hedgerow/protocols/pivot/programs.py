@@ -203,7 +203,7 @@ def respond(context: Context) -> NDArray[Any] | None:
 
     Returns what `PeerProtocol.read_answers` reads, where the asker lives.
 
-    Reveals: the answers, to the asker.
+    The ledger was charged with `PeerPlan.answer_releases`. Reveals: the answers, to the asker.
     """
     plan, own, asked = context.plan, context.table, context.job
     protocol = peer_protocol(plan)

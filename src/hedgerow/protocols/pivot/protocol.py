@@ -113,6 +113,7 @@ class PeerProtocol(ABC):
 
     def answers_opening(self, plan: Any, n: int, what: str, asker: int) -> Opening:
         """Return what n answers open: to who asks, alone."""
-        reasons = tuple(release.reason for release in plan.model_releases())
+        due = (*plan.model_releases(), *plan.answer_releases(asker))
+        reasons = tuple(release.reason for release in due)
         shape = self.shape_of_answers(plan, n, what)
         return Opening(ANSWERS, f"peer {asker}", shape, derived=reasons)

@@ -17,7 +17,7 @@ from hedgerow.net.meter import Reading
 from hedgerow.net.network import Network
 from hedgerow.net.simulator import Simulator
 from hedgerow.options import check_option
-from hedgerow.privacy import Leakage, Ledger
+from hedgerow.privacy import Leakage, Ledger, Release
 from hedgerow.protocols.checkpoint import Stage
 from hedgerow.protocols.contract import Context
 from hedgerow.protocols.pivot.peer_plan import PeerPlan
@@ -105,8 +105,10 @@ def ask_peers(
 ) -> NDArray[Any]:
     """Have a peer ask for n rows, of which each peer knows its own bins; all in this process.
 
-    Returns class indices, values, or probabilities; or `what` else a protocol answers.
+    Returns class indices, values, or probabilities; or `what` else a protocol answers. What is due
+    for it is charged first.
     """
+    ledger.charge(*answers_due(plan, ledger, asker))
     network = Simulator(plan.n_peers)
     job = PeerQuestion(asker, n, what or peer_protocol(plan).asks(plan, proba))
     table = PeerAnswers(model.to_state(), bins)
@@ -114,6 +116,12 @@ def ask_peers(
     found = respond(context)
     assert found is not None
     return found
+
+
+def answers_due(plan: PeerPlan, ledger: Ledger, asker: int) -> list[Release]:
+    """Return what a question costs that this ledger was not charged with yet."""
+    due = plan.answer_releases(asker)
+    return [one for one in due if not ledger.charged(one.reason, one.audience)]
 
 
 def members_of(plan: PeerPlan) -> tuple[str, ...]:

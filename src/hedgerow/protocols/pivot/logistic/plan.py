@@ -197,7 +197,7 @@ class LogisticPlan(PeerPlan):
         return found
 
     def model_releases(self) -> Sequence[Release]:
-        """Return what the weights cost, and the answers that follow from them."""
+        """Return what the weights cost."""
         return [exact_release(WEIGHTS, self.audience)]
 
     def model_openings(self, to: str) -> list[Opening]:
