@@ -8,7 +8,7 @@ import pyarrow.csv
 import pytest
 
 from hedgerow.errors import Code
-from hedgerow.parties.vertical.columns import OwnColumns, parsed_ids
+from hedgerow.parties.vertical.columns import OwnColumns, bins_or_dummies, parsed_ids
 from tests.parties.vertical.site_towns import SITES, SiteFiles, make_job, part
 from tests.parties.wire.parties_calls import refuses
 
@@ -81,3 +81,24 @@ def test_ids_as_people_write_them() -> None:
     assert parsed_ids(["7", "-2"], np.array([1])).tolist() == [7, -2]
     assert parsed_ids(["7", "x"], np.array(["a"])).tolist() == ["7", "x"]
     refuses(Code.WRONG_TYPE, lambda: parsed_ids(["x"], np.array([1])))
+
+
+@pytest.mark.parametrize("texts", [False, True])
+def test_an_id_that_is_not_here_has_the_bins_of_a_dummy_each_time_the_same(texts: bool) -> None:
+    known = np.array(["7", "3"]) if texts else np.array([7, 3])
+    bins, sizes = np.array([[1, 0, 4], [0, 1, 2]], dtype=np.uint8), np.array([2, 3, 5])
+    asked = [*map(str, range(100)), "nobody", "\ud800", "9" * 40]
+    found = bins_or_dummies(asked, known, bins, sizes, b"key")
+    assert found[[7, 3]].tolist() == bins.tolist()
+    others = np.delete(found, [7, 3], axis=0)
+    assert (others.max(axis=0) == sizes - 1).all()
+    assert (others.min(axis=0) == 0).all()
+    again = bins_or_dummies(asked[::-1], known[:1], bins[:1], sizes, b"key")[::-1]
+    np.testing.assert_array_equal(np.delete(again, [7, 3], axis=0), others)
+    assert (bins_or_dummies(asked, known, bins, sizes, b"other") != found).any()
+    # However a number is written: one that is not here answers as one does that is.
+    pair = bins_or_dummies(["8", "8\0"] if texts else ["8", " +08"], known, bins, sizes, b"key")
+    assert pair[0].tolist() == pair[1].tolist()
+    none = bins_or_dummies(asked, known[:0], bins[:0], sizes, b"key")
+    np.testing.assert_array_equal(np.delete(none, [7, 3], axis=0), others)
+    assert bins_or_dummies(asked, known, bins[:, :0], sizes[:0], b"key").shape == (103, 0)

@@ -68,9 +68,10 @@ def test_the_tree_is_that_of_one_process_and_peers_ask_it(
         assert [row["class"] for row in asked["rows"]] == [
             plan.domain.target.classes[i] for i in index
         ]
-        check_refusals(town)
+        check_refusals(town, align)
         shown = json_of(town.command("rook", "models", "show", "tennis", "--format", "json"))
-        assert {row["analyst"]: row["asked"] for row in shown["asking"]} == {"rook": 3}
+        rows = 3 if align == "ring" else 5
+        assert {row["analyst"]: row["asked"] for row in shown["asking"]} == {"rook": rows}
         assert {row["audience"] for row in shown["learned"]} >= {"peer", "public"}
         opened = {row["name"]: row["opened"] for row in shown["opened"]}
         assert opened["leaves of level 0"] == 1
@@ -197,10 +198,15 @@ def allow_exact(town: PeerTown, name: str) -> None:
     set_line(path, "days", "inf")
 
 
-def check_refusals(town: PeerTown) -> None:
+def check_refusals(town: PeerTown, align: str) -> None:
     """An instance that not all have; more than the policy allows; what peers do not answer."""
+    if align == "hidden":
+        # Nobody learns that it is not there: neither of one that nobody has, nor of no number.
+        given = ["--id", 98, "--id", "nobody", "--format", "json"]
+        asked = json_of(town.command("rook", "query", "tennis", *given))
+        assert {row["class"] for row in asked["rows"]} <= set(WEATHER.target.classes)
     for more, code in (
-        (["--id", 98], Code.IDS_DO_NOT_ALIGN),
+        *([(["--id", 98], Code.IDS_DO_NOT_ALIGN)] if align == "ring" else []),
         (["--id", 1, "--proba"], Code.BAD_PARAMETER),
         (["--kept"], Code.BAD_PARAMETER),
         ([word for day in range(1, 10) for word in ("--id", day)], Code.POLICY_REFUSES),

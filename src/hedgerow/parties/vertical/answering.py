@@ -7,9 +7,11 @@ counts the instances that a question says it has, before it comes, and refuses o
 Reveals: to all of them who asks, and how many instances. Of a tree in pieces at sites what
 `hedgerow.protocols.vertical_id3.classify` says. Of a model among peers, to all of them which
 instances, and to who asks the answers, in which the exact attributes of these instances are, and
-which peer lacks one of them. Both are charged, without a finite epsilon, to the ledger of the run
-before the first question. Where the run of a model promises an epsilon, which does not cover that,
-the account of the population is charged as well: a policy that allows nothing exact refuses it.
+which peer lacks one of them, unless rows were joined so that nobody learned which are common
+(``align = "hidden"``): what is lacking is a dummy there. Both are charged, without a finite
+epsilon, to the ledger of the run before the first question. Where the run of a model promises an
+epsilon, which does not cover that, the account of the population is charged as well: a policy that
+allows nothing exact refuses it.
 """
 
 from __future__ import annotations

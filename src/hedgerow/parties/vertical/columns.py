@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,13 +163,53 @@ def parsed_ids(texts: list[str], known: NDArray[Any]) -> NDArray[Any]:
 
 def rows_of(known: NDArray[Any], asked: NDArray[Any]) -> NDArray[np.intp]:
     """Return the places of ids that are asked about among a party's own; H111 if one is missing."""
-    order = np.argsort(known)
-    at = np.searchsorted(known, asked, sorter=order)
-    rows = order[np.minimum(at, len(known) - 1)] if len(known) else np.zeros(0, dtype=np.intp)
-    if len(rows) < len(asked) or (known[rows] != asked).any():
+    rows, here = _places(known, asked)
+    if not here.all():
         raise Code.IDS_DO_NOT_ALIGN.error(
             expected="instances that every party of the tree has",
             found="at least one that is not here",
             fix="give all of them their columns of the instances first",
         )
     return rows
+
+
+def bins_or_dummies(
+    texts: list[str],
+    known: NDArray[Any],
+    bins: NDArray[Any],
+    n_values: NDArray[np.int64],
+    key: bytes,
+) -> NDArray[Any]:
+    """Return bins (n, d) of instances; of one that is not here, whatever its id, those of a dummy.
+
+    Dummies follow from ids and a secret key, and are drawn for all: how long it takes says nothing.
+    """
+    # As people write them; a text that is no such number is the id of nobody.
+    plain = texts if known.dtype.kind == "U" else [_plain(text) for text in texts]
+    asked, width = np.array(plain, dtype=np.str_), len(n_values)
+    rows, here = _places(known.astype(np.str_), asked)
+    drawn = b"".join(
+        hashlib.shake_256(key + name.encode("utf-8", "surrogatepass")).digest(8 * width)
+        for name in asked.tolist()
+    )
+    dummies = np.frombuffer(drawn, dtype="<u8").reshape(len(texts), width) % n_values.astype("<u8")
+    if not len(known):
+        return dummies.astype(bins.dtype)
+    return np.where(here[:, None], bins[rows], dummies.astype(bins.dtype))
+
+
+def _places(known: NDArray[Any], asked: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the places of ids among a party's own, and which of them are there."""
+    if not len(known):
+        return np.zeros(len(asked), dtype=np.intp), np.zeros(len(asked), dtype=np.bool_)
+    order = np.argsort(known)
+    rows = order[np.minimum(np.searchsorted(known, asked, sorter=order), len(known) - 1)]
+    return rows, known[rows] == asked
+
+
+def _plain(text: str) -> str:
+    """Return a whole number as it is written here, such as 7 for +07; others as they are."""
+    try:
+        return str(int(text))
+    except ValueError:
+        return text

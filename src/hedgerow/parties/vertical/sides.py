@@ -21,7 +21,7 @@ from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.ledgers import DurableLedger
 from hedgerow.parties.store.models import open_model, read_manifest
-from hedgerow.parties.vertical.columns import parsed_ids, rows_of
+from hedgerow.parties.vertical.columns import bins_or_dummies, parsed_ids, rows_of
 from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.parties.vertical.nodes import StoredNodes
 from hedgerow.parties.vertical.part import own_columns
@@ -52,7 +52,8 @@ class AnsweringSide(ABC):
     def prepare(self, ids: Ids | None, asker: int, lock: threading.Lock) -> None:
         """Read part and table, and look for the instances, as far as they are told here.
 
-        What questions show is charged, under the lock. H111, H109 for instances that are not here.
+        What questions show is charged, under the lock. H111, H109 for instances that are not here,
+        unless nobody may learn that.
         """
 
     @abstractmethod
@@ -100,7 +101,11 @@ class SiteSide(AnsweringSide):
 
 
 class PeerSide(AnsweringSide):
-    """A peer, which looks up its own columns of the instances; all of them know which."""
+    """A peer, which looks up its own columns of the instances; all of them know which.
+
+    Where rows were joined so that nobody learned which are common, an instance that is not here has
+    the bins of a dummy: drawn by its id and a key of this peer, alike each time that it is asked.
+    """
 
     all_know_ids = True
 
@@ -116,12 +121,16 @@ class PeerSide(AnsweringSide):
         config, job = self._config, self._job
         assert ids is not None
         table, own = peer_columns(config, job)
-        stored = open_model(config.state, operator_key(config.folder), self._model)
+        key = operator_key(config.folder)
+        stored = open_model(config.state, key, self._model)
         known, bins = own.instances(table.path, table.ids)
-        rows = rows_of(known, parsed_ids(ids, known))
+        if job.align == "hidden":
+            found = bins_or_dummies(ids, known, bins, own.n_values, key + job.hash.encode())
+        else:
+            found = bins[rows_of(known, parsed_ids(ids, known))]
         names = job.domain.names
         columns = () if own.domain is None else own.domain.names
-        held = {names.index(name): bins[rows, at] for at, name in enumerate(columns)}
+        held = {names.index(name): found[:, at] for at, name in enumerate(columns)}
         self._part = PeerAnswers(read_state(stored), held)
         with lock:
             # What is charged again under the same reason is recognised.
