@@ -204,3 +204,11 @@ def test_more_means_than_fit_and_a_forest_of_ciphertexts_are_refused() -> None:
         forest_plan(rows, 2, n_estimators=128)
     with pytest.raises(HedgerowError, match="for a forest"):
         replace(forest_plan(rows, 2), linear="paillier")
+
+
+def test_more_votes_than_their_ring_compares_are_refused_in_the_plan() -> None:
+    rows = encoded("iris")
+    assert forest_plan(rows, 2, n_estimators=(1 << 15) - 1).ring.bits == 16
+    with pytest.raises(HedgerowError, match="at most 32,767 trees") as caught:
+        forest_plan(rows, 2, n_estimators=1 << 15)
+    assert caught.value.code is Code.BAD_PARAMETER

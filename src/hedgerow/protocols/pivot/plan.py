@@ -110,6 +110,13 @@ class PivotPlan(PeerPlan):
                 expected=f"at most {MOST_MEANS} trees of a number, whose means are added up",
                 found=f"{self.n_trees:,}",
             )
+        most = (1 << (self.ring.bits - 1)) - 1
+        if self.classes and self.n_trees > most:
+            raise Code.BAD_PARAMETER.error(
+                expected=f"at most {most:,} trees, whose votes are compared in {self.ring.bits} "
+                "bits",
+                found=f"{self.n_trees:,}",
+            )
         # Asks for the target and its bounds, and whether every number fits into its ring.
         _ = self.score
         if self.is_private:
