@@ -192,10 +192,9 @@ def bins_or_dummies(
         hashlib.shake_256(key + name.encode("utf-8", "surrogatepass")).digest(8 * width)
         for name in asked.tolist()
     )
-    dummies = np.frombuffer(drawn, dtype="<u8").reshape(len(texts), width) % n_values.astype("<u8")
-    if not len(known):
-        return dummies.astype(bins.dtype)
-    return np.where(here[:, None], bins[rows], dummies.astype(bins.dtype))
+    words = np.frombuffer(drawn, dtype="<u8").reshape(len(texts), width)
+    dummies: NDArray[Any] = (words % n_values.astype("<u8")).astype(bins.dtype)
+    return np.where(here[:, None], bins[rows], dummies) if len(known) else dummies
 
 
 def _places(known: NDArray[Any], asked: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
@@ -204,7 +203,8 @@ def _places(known: NDArray[Any], asked: NDArray[Any]) -> tuple[NDArray[np.intp],
         return np.zeros(len(asked), dtype=np.intp), np.zeros(len(asked), dtype=np.bool_)
     order = np.argsort(known)
     rows = order[np.minimum(np.searchsorted(known, asked, sorter=order), len(known) - 1)]
-    return rows, known[rows] == asked
+    here: NDArray[np.bool_] = known[rows] == asked
+    return rows, here
 
 
 def _plain(text: str) -> str:
