@@ -1,9 +1,9 @@
 """What the site of the documentation does beside MkDocs: the order of its pages, and its links.
 
-Pages are written to be read in a checkout as well, so that links are those between files. A link to
-a file outside of `docs/` leads on the site to a page that shows this file. Folders come in the order
-of `FOLDERS`, the pages of a folder in the order in which the start page names them; a page that it
-does not name comes after these, so that no page has to be entered anywhere to be found.
+Pages are written to be read in a checkout as well, so that links are those between files. A link
+to a file outside of `docs/` leads on the site to a page that shows this file. Folders come in the
+order of `FOLDERS`, the pages of a folder in the order in which the start page names them; a page
+that it does not name comes after these, so that no page has to be entered anywhere to be found.
 """
 
 from __future__ import annotations
@@ -71,6 +71,11 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
     return text + LINK.sub(replaced, markdown[last:])
 
 
+def on_post_page(output: str, *, page: Page, config: MkDocsConfig) -> str:
+    """Name the dialog of the search, which the theme leaves without a name for screen readers."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
+
+
 def outside_links(root: Path, page: str) -> list[str]:
     """Return the files outside of the pages that a page links to, as paths from the root."""
     if not page.endswith(".md"):
@@ -118,7 +123,9 @@ def navigation(pages: list[str], root: Path) -> list[Any]:
 
     def section(folder: str) -> list[Any]:
         inner = [
-            name for name in folders if posixpath.dirname(name) == folder and name and name != folder
+            name
+            for name in folders
+            if posixpath.dirname(name) == folder and name and name != folder
         ]
         below = [{title(name): section(name)} for name in sorted(inner, key=_folder_place)]
         return [*folders[folder], *below]

@@ -3,7 +3,7 @@
 import math
 import re
 
-from hedgerow.parties.wire.metrics import RequestCounts, Sample, prometheus_text
+from hedgerow.parties.wire.metrics import Metric, RequestCounts, prometheus_text
 
 # The grammar of a line, after the documentation of Prometheus' text format.
 LINE = re.compile(
@@ -13,12 +13,9 @@ LINE = re.compile(
 
 
 def test_the_format() -> None:
+    some, others = Metric("a_total", "Some.", ("x", "y")), Metric("b", "Others.")
     text = prometheus_text(
-        [
-            Sample("a_total", "Some.", 3, {"x": 'q"u\\o\nte', "y": "é"}),
-            Sample("b", "Others.", math.inf),
-            Sample("a_total", "Some.", 4e-9, {"x": "", "y": ""}),
-        ]
+        [some.of(3, 'q"u\\o\nte', "é"), others.of(math.inf), some.of(4e-9, "", "")]
     )
     assert text.endswith("\n")
     lines = text.splitlines()
@@ -34,7 +31,7 @@ def test_requests_are_counted() -> None:
     counts.add("echo", "ok", 5, 7)
     counts.add("echo", "ok", 1, 0)
     counts.add("echo", "H871", 0, 0)
-    found = {(s.name, *s.labels.values()): s.value for s in counts.samples()}
+    found = {(s.metric.name, *s.labels.values()): s.value for s in counts.samples()}
     assert found == {
         ("hedgerow_requests_total", "echo", "ok"): 2,
         ("hedgerow_requests_total", "echo", "H871"): 1,

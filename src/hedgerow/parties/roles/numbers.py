@@ -15,33 +15,41 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.members import Certificate
 from hedgerow.parties.runs.manager import RunManager
 from hedgerow.parties.runs.store import ENDED, OPEN
-from hedgerow.parties.wire.metrics import Sample
+from hedgerow.parties.wire.metrics import Metric, Sample
 from hedgerow.parties.wire.requests import Fields
 
-_PROGRESS = {
-    "level": ("hedgerow_run_level", "Level of the trees under way."),
-    "number": ("hedgerow_run_stage", "Last stage that all servers have."),
-    "rounds": ("hedgerow_run_rounds", "Rounds of this attempt so far."),
-    "bytes": ("hedgerow_run_bytes", "Bytes that this server has sent in this attempt."),
-}
+RUNS = Metric("hedgerow_runs", "Runs by state.", ("state",))
+RUN_ATTEMPT = Metric("hedgerow_run_attempt", "Attempts at a run.", ("run",))
+RUN_WAITING_FOR = Metric("hedgerow_run_waiting_for", "Who is waited for.", ("run", "party"))
+RUN_LEVEL = Metric("hedgerow_run_level", "Level of the trees under way.", ("run",))
+RUN_STAGE = Metric("hedgerow_run_stage", "Last stage that all servers have.", ("run",))
+RUN_ROUNDS = Metric("hedgerow_run_rounds", "Rounds of this attempt so far.", ("run",))
+RUN_BYTES = Metric(
+    "hedgerow_run_bytes", "Bytes that this server has sent in this attempt.", ("run",)
+)
+EPSILON_LEFT = Metric("hedgerow_epsilon_left", "Epsilon that jobs may still cost.", ("population",))
+DELTA_LEFT = Metric("hedgerow_delta_left", "Delta that jobs may still cost.", ("population",))
+CERTIFICATE_DAYS = Metric(
+    "hedgerow_certificate_days", "Days for which a certificate is valid.", ("party",)
+)
+_PROGRESS = {"level": RUN_LEVEL, "number": RUN_STAGE, "rounds": RUN_ROUNDS, "bytes": RUN_BYTES}
 
 
 def party_numbers(config: PartyConfig, runs: RunManager) -> Iterator[Sample]:
     """Return the numbers of a party."""
     states = Counter(str(run.state) for run in runs.store.all())
     for state in (*OPEN, *ENDED, "done"):
-        yield Sample("hedgerow_runs", "Runs by state.", states[state], {"state": state})
+        yield RUNS.of(states[state], state)
     for run in runs.store.all():
         if run.is_open:
             yield from _run_numbers(runs.show(run.id))
     for population, lifetime in sorted(runs.policy.populations.items()):
-        of = {"population": population}
         spent = runs.accounts.spent(population)
         left = max(0.0, lifetime.epsilon - spent.epsilon)
-        yield Sample("hedgerow_epsilon_left", "Epsilon that jobs may still cost.", left, of)
+        yield EPSILON_LEFT.of(left, population)
         if not math.isinf(lifetime.epsilon):
             left = max(0.0, lifetime.delta - spent.delta)
-            yield Sample("hedgerow_delta_left", "Delta that jobs may still cost.", left, of)
+            yield DELTA_LEFT.of(left, population)
     yield from certificate_numbers(config)
 
 
@@ -51,17 +59,15 @@ def certificate_numbers(config: PartyConfig) -> Iterator[Sample]:
     for member in config.members:
         if config.certificate_file(member.name).exists():
             days = (Certificate.of(config, member.name).ends - now) / datetime.timedelta(days=1)
-            about = "Days for which a certificate is valid."
-            yield Sample("hedgerow_certificate_days", about, days, {"party": member.name})
+            yield CERTIFICATE_DAYS.of(days, member.name)
 
 
 def _run_numbers(told: Fields) -> Iterator[Sample]:
-    of = {"run": str(told["run"])}
-    yield Sample("hedgerow_run_attempt", "Attempts at a run.", told["attempt"], of)
+    run = str(told["run"])
+    yield RUN_ATTEMPT.of(told["attempt"], run)
     for party in told["waiting_for"]:
-        about = "Who is waited for."
-        yield Sample("hedgerow_run_waiting_for", about, 1, {**of, "party": str(party)})
-    for key, (name, about) in _PROGRESS.items():
+        yield RUN_WAITING_FOR.of(1, run, str(party))
+    for key, metric in _PROGRESS.items():
         value = told["progress"].get(key)
         if isinstance(value, int | float):
-            yield Sample(name, about, value, of)
+            yield metric.of(value, run)

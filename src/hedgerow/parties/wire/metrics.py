@@ -11,13 +11,34 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @dataclass(frozen=True)
-class Sample:
-    """One number: what it is, and of what; names ending in ``_total`` only ever grow."""
+class Metric:
+    """What a party counts or measures, and by what; names ending in ``_total`` only ever grow."""
 
     name: str
     about: str
+    labels: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """As Prometheus calls it."""
+        return "counter" if self.name.endswith("_total") else "gauge"
+
+    def of(self, value: float, *labels: str) -> Sample:
+        """Return a number of it, with the values of its labels in order."""
+        return Sample(self, value, dict(zip(self.labels, labels, strict=True)))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One number."""
+
+    metric: Metric
     value: float
     labels: dict[str, str] = field(default_factory=dict)
+
+
+REQUESTS = Metric("hedgerow_requests_total", "Requests that came.", ("verb", "outcome"))
+REQUEST_BYTES = Metric("hedgerow_request_bytes_total", "Bytes of payload of requests.", ("way",))
 
 
 class RequestCounts:
@@ -39,22 +60,20 @@ class RequestCounts:
         with self._lock:
             counts, octets = dict(self._counts), dict(self._bytes)
         for (verb, outcome), count in sorted(counts.items()):
-            labels = {"verb": verb, "outcome": outcome}
-            yield Sample("hedgerow_requests_total", "Requests that came.", count, labels)
+            yield REQUESTS.of(count, verb, outcome)
         for way, count in sorted(octets.items()):
-            about = "Bytes of payload of requests."
-            yield Sample("hedgerow_request_bytes_total", about, count, {"way": way})
+            yield REQUEST_BYTES.of(count, way)
 
 
 def prometheus_text(samples: Iterable[Sample]) -> str:
-    """Write samples, those of one name together."""
-    families: dict[str, list[Sample]] = {}
+    """Write samples, those of one metric together."""
+    families: dict[Metric, list[Sample]] = {}
     for sample in samples:
-        families.setdefault(sample.name, []).append(sample)
+        families.setdefault(sample.metric, []).append(sample)
     lines = []
-    for name, found in families.items():
-        kind = "counter" if name.endswith("_total") else "gauge"
-        lines += [f"# HELP {name} {found[0].about}", f"# TYPE {name} {kind}"]
+    for metric, found in families.items():
+        name = metric.name
+        lines += [f"# HELP {name} {metric.about}", f"# TYPE {name} {metric.kind}"]
         for one in found:
             labels = ",".join(f'{key}="{_escape(text)}"' for key, text in one.labels.items())
             value = repr(float(one.value)).replace("inf", "Inf")
