@@ -43,11 +43,16 @@ check: .venv/.test
 reproduce: .venv/.test .venv/.kernels
 	$(BIN)/python -m reproduce $(SEED)
 
+# Pages that are made of the code, then the site of all pages.
 docs: .venv/.test
 	$(BIN)/hedgerow errors --write docs/errors
 	$(BIN)/python tools/house.py picture docs/explanation/rooms.svg
 	$(BIN)/python tools/options_page.py docs/reference/options.md
 	$(BIN)/python tools/requests_page.py docs/reference/requests.md
+	$(BIN)/python tools/verbs_page.py docs/reference/verbs.md
+	$(BIN)/python tools/metrics_page.py docs/reference/metrics.md
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "The site is in site/: open site/index.html"
 
 # A stamp and not .venv/bin/python: an environment whose making was interrupted has that too.
 .venv/.made:
@@ -71,4 +76,4 @@ docs: .venv/.test
 	@touch $@
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
