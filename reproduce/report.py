@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
+
+from bench.harness import machine
 
 
 def row(case: str, ours: float, paper: float | None = None, **more: Any) -> dict[str, Any]:
@@ -42,13 +45,35 @@ def verdict_of(whole: bool, part: bool = False) -> Verdict:
 def runs_in(out: Path, make: Callable[[], dict[str, Any]], *, redraw: bool) -> dict[str, Any]:
     """Make all runs and keep them in ``runs.json`` of a folder, or take those of an earlier call.
 
-    The folder is made if it is not there.
+    The folder is made if it is not there. Beside what `make` returns stands by whom the runs were
+    made: the commit and the machine.
     """
     out.mkdir(parents=True, exist_ok=True)
     kept = out / "runs.json"
-    done: dict[str, Any] = json.loads(kept.read_text()) if redraw else make()
-    kept.write_text(json.dumps(done))
-    return done
+    if redraw:
+        kept_runs: dict[str, Any] = json.loads(kept.read_text())
+        return kept_runs
+    made = {"commit": commit(), "machine": machine()} | make()
+    kept.write_text(json.dumps(made))
+    return made
+
+
+def commit() -> str:
+    """Return the commit that is checked out, with "+" where tracked files differ from it.
+
+    "unknown" outside of a checkout.
+    """
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(Path(__file__).parent), *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+        return done.stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "--untracked-files=no")
+        return git("rev-parse", "--short=10", "HEAD") + "+" * bool(changed)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
 
 
 def write_figures(
