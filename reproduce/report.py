@@ -6,7 +6,7 @@ import json
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from rich.console import Console
 from rich.table import Table
@@ -42,36 +42,42 @@ def verdict_of(whole: bool, part: bool = False) -> Verdict:
     return "holds" if whole else "holds in part" if part else "does not hold"
 
 
+WORDS = ("run", "claims", "findings", "figures", "plots", "report", "page", "__main__")
+"""Modules that say and draw what came out; they change no run."""
+
+
 def runs_in(out: Path, make: Callable[[], dict[str, Any]], *, redraw: bool) -> dict[str, Any]:
     """Make all runs and keep them in ``runs.json`` of a folder, or take those of an earlier call.
 
-    The folder is made if it is not there. Beside what `make` returns stands by whom the runs were
-    made: the commit and the machine.
+    The folder is made if it is not there. Beside what `make` returns stands what made the runs: the
+    commit and the machine.
     """
     out.mkdir(parents=True, exist_ok=True)
     kept = out / "runs.json"
     if redraw:
-        kept_runs: dict[str, Any] = json.loads(kept.read_text())
-        return kept_runs
+        return cast(dict[str, Any], json.loads(kept.read_text()))
     made = {"commit": commit(), "machine": machine()} | make()
     kept.write_text(json.dumps(made))
     return made
 
 
 def commit() -> str:
-    """Return the commit that is checked out, with "+" where tracked files differ from it.
+    """Return the last commit that changed what is run, with "+" if files differ from it.
 
+    Commits of documents, tests, and of what is said about finished runs change no result.
     "unknown" outside of a checkout.
     """
+    said = [f":(exclude,glob)reproduce/**/{word}.py" for word in WORDS]
 
     def git(*words: str) -> str:
-        command = ["git", "-C", str(Path(__file__).parent), *words]
+        command = ["git", "-C", str(Path(__file__).parents[1]), *words]
+        command += ["--", "src", "bench", "reproduce", *said]
         done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
         return done.stdout.strip()
 
     try:
         changed = git("status", "--porcelain", "--untracked-files=no")
-        return git("rev-parse", "--short=10", "HEAD") + "+" * bool(changed)
+        return git("log", "-1", "--abbrev=10", "--format=%h") + "+" * bool(changed)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 

@@ -19,7 +19,7 @@ PAPER = {
 """Hidden and opened tree at an epsilon, as the text of section 4.1.1 prints them."""
 
 SOUND = ("splits+leaves", "splits+leaves wary auto", "splits+leaves binary auto")
-_SIGNS = {"accuracy": "accuracy", "auc": "ROC AUC"}
+METRIC_NAMES = {"accuracy": "accuracy", "auc": "ROC AUC"}
 
 
 def at(figure: Figure, name: str, metric: str, method: str, x: float) -> dict[str, Any] | None:
@@ -42,7 +42,7 @@ def beside_the_paper(figure_2: Figure) -> list[dict[str, Any]]:
             if found is not None:
                 rows.append(
                     {
-                        "case": f"figure 2, {name}, ε = {x:g}: {_SIGNS[metric]}, {LABELS[method]}",
+                        "case": f"figure 2, {name}, ε = {x:g}: {METRIC_NAMES[metric]}, {LABELS[method]}",
                         "ours": found["mean"],
                         "paper": paper,
                         "sd": round(found["sd"], 3),
@@ -74,9 +74,9 @@ def _printed(two: Figure) -> list[str]:
         ours = [at(two, name, metric, m, x) for m in ("leaves laplace", "open laplace")]
         if ours[0] is not None and ours[1] is not None:
             said.append(
-                f"{name}, ε = {x:g}: the paper states {_SIGNS[metric]} {hidden:g} against "
+                f"{name}, ε = {x:g}: the paper states {METRIC_NAMES[metric]} {hidden:g} against "
                 f"{opened:g}, a gain of {hidden - opened:+.3f}; here it is {_m(ours[0])} against "
-                f"{_m(ours[1])}, a gain of {_difference(ours[0], ours[1])}."
+                f"{_m(ours[1])}, a gain of {difference(ours[0], ours[1])}."
             )
     return said
 
@@ -84,7 +84,7 @@ def _printed(two: Figure) -> list[str]:
 def _overall(two: Figure) -> list[str]:
     """Count, for both measures, where a difference is beyond two standard errors."""
     said = []
-    for metric, word in _SIGNS.items():
+    for metric, word in METRIC_NAMES.items():
         settings = [
             (panel["data"], point["x"])
             for panel in two["panels"]
@@ -104,13 +104,13 @@ def _overall(two: Figure) -> list[str]:
             )
             assert leaves is not None
             assert opened is not None
-            has_gain = _beyond(leaves, opened)
+            has_gain = beyond(leaves, opened)
             gained += has_gain
             for method in (*SOUND, "votes", "votes many"):
                 found = at(two, name, metric, method, x)
                 if found is not None:
-                    kept[method] = kept.get(method, 0) + (has_gain and _beyond(found, opened))
-                    near[method] = near.get(method, 0) + (not _beyond(leaves, found))
+                    kept[method] = kept.get(method, 0) + (has_gain and beyond(found, opened))
+                    near[method] = near.get(method, 0) + (not beyond(leaves, found))
         said.append(
             f"{word}, over all data sets and ε: the paper's hidden tree is ahead of the opened "
             f"tree, both at the paper's depths, by more than two standard errors in {gained} of "
@@ -129,7 +129,7 @@ def _trivial(two: Figure) -> str:
         for curve in panel["curves"]:
             for point in curve["points"]:
                 level = point | {"splits": [panel["majority"]] * len(point["splits"])}
-                found[curve["method"]] = found.get(curve["method"], 0) + (not _beyond(point, level))
+                found[curve["method"]] = found.get(curve["method"], 0) + (not beyond(point, level))
     n = sum(len(panel["curves"][0]["points"]) for panel in panels)
     return (
         f"Accuracy not above that of always answering the most frequent class by more than two "
@@ -148,7 +148,7 @@ def _gains(two: Figure, name: str) -> list[str]:
     grid = sorted({p["x"] for c in panel["curves"] for p in c["points"]})
     for x in dict.fromkeys((grid[0], grid[len(grid) // 2], grid[-1])):
         points = {
-            method: [at(two, name, metric, method, x) for metric in _SIGNS]
+            method: [at(two, name, metric, method, x) for metric in METRIC_NAMES]
             for method in ("none", "leaves laplace", "open laplace", *SOUND, "votes", "votes many")
         }
         if any(None in pair for pair in points.values()):
@@ -175,7 +175,7 @@ def _sentence(name: str, x: float, majority: float, points: dict[str, list[Any]]
     left = " and ".join(
         f"of the gain in {word} {_survives(*triple)}"
         for word, triple in zip(
-            _SIGNS.values(), zip(same, leaves, opened, strict=True), strict=True
+            METRIC_NAMES.values(), zip(same, leaves, opened, strict=True), strict=True
         )
     )
     return (
@@ -319,19 +319,19 @@ def _agreement(checks: Sequence[dict[str, Any]]) -> list[str]:
 
 def _survives(sound: dict[str, Any], leaves: dict[str, Any], opened: dict[str, Any]) -> str:
     """Say which share of a gain is left, where the gain itself is beyond its standard error."""
-    if not _beyond(leaves, opened):
+    if not beyond(leaves, opened):
         return "nothing can be said (it is within two standard errors)"
-    kept = _paired(sound, opened)[0] / _paired(leaves, opened)[0]
+    kept = paired(sound, opened)[0] / paired(leaves, opened)[0]
     return f"{max(kept, 0.0):.0%} survives sound accounting"
 
 
-def _beyond(a: dict[str, Any], b: dict[str, Any]) -> bool:
+def beyond(a: dict[str, Any], b: dict[str, Any]) -> bool:
     """Whether a is ahead of b by more than two standard errors."""
-    mean, error = _paired(a, b)
+    mean, error = paired(a, b)
     return mean > 2 * error and mean > 0
 
 
-def _paired(a: dict[str, Any], b: dict[str, Any]) -> tuple[float, float]:
+def paired(a: dict[str, Any], b: dict[str, Any]) -> tuple[float, float]:
     """Return the mean difference over the splits, and its standard error."""
     apart = np.subtract(a["splits"], b["splits"])
     error = apart.std(ddof=1) / np.sqrt(apart.size) if apart.size > 1 else 0.0
@@ -340,15 +340,15 @@ def _paired(a: dict[str, Any], b: dict[str, Any]) -> tuple[float, float]:
 
 def _apart(a: Sequence[dict[str, Any]], b: Sequence[dict[str, Any]]) -> str:
     """Say how far two methods are apart, in accuracy and in AUC."""
-    return f"{_difference(a[0], b[0])} in accuracy and {_difference(a[1], b[1])} in ROC AUC"
+    return f"{difference(a[0], b[0])} in accuracy and {difference(a[1], b[1])} in ROC AUC"
 
 
 def _both(found: Sequence[dict[str, Any]]) -> str:
     return f"accuracy {_m(found[0])}, ROC AUC {_m(found[1])}"
 
 
-def _difference(a: dict[str, Any], b: dict[str, Any]) -> str:
-    mean, error = _paired(a, b)
+def difference(a: dict[str, Any], b: dict[str, Any]) -> str:
+    mean, error = paired(a, b)
     return f"{mean:+.3f} (s.e. {error:.3f})"
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from reproduce.jobs import progress_of
 from reproduce.paper_000.checks import checks
+from reproduce.paper_000.claims import claims
 from reproduce.paper_000.costs import costs
 from reproduce.paper_000.data import DATA, TABLE_1
 from reproduce.paper_000.figures import figures
@@ -45,7 +46,7 @@ def run(*, quick: bool = False, out: Path, redraw: bool = False) -> dict[str, An
 
     `quick`: a small part: heart alone, two splits. `out`: is made if it is not there. `redraw`:
     take the runs of an earlier call from `out` and draw the figures anew. Returns ``rows`` for the
-    table, ``findings``, ``checks``, ``notes`` and ``files``.
+    table, ``claims``, ``findings``, ``checks``, ``notes`` and ``files``.
     """
     extent = QUICK if quick else FULL
     done = runs_in(out, lambda: _everything(extent, quick=quick), redraw=redraw)
@@ -53,6 +54,7 @@ def run(*, quick: bool = False, out: Path, redraw: bool = False) -> dict[str, An
     below = {name: _caption(figure, done["records"]) for name, figure in drawn.items()}
     result = {
         "rows": tables(extent) + beside_the_paper(drawn["figure_2"]),
+        "claims": claims(drawn, done["checks"]),
         "findings": findings(drawn, done["checks"]),
         "checks": done["checks"],
         "notes": NOTES,
