@@ -42,7 +42,8 @@ def beside_the_paper(figure_2: Figure) -> list[dict[str, Any]]:
             if found is not None:
                 rows.append(
                     {
-                        "case": f"figure 2, {name}, ε = {x:g}: {METRIC_NAMES[metric]}, {LABELS[method]}",
+                        "case": f"figure 2, {name}, ε = {x:g}: {METRIC_NAMES[metric]}, "
+                        f"{LABELS[method]}",
                         "ours": found["mean"],
                         "paper": paper,
                         "sd": round(found["sd"], 3),
@@ -348,6 +349,7 @@ def _both(found: Sequence[dict[str, Any]]) -> str:
 
 
 def difference(a: dict[str, Any], b: dict[str, Any]) -> str:
+    """Print the mean difference over the splits with its standard error."""
     mean, error = paired(a, b)
     return f"{mean:+.3f} (s.e. {error:.3f})"
 

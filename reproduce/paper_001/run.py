@@ -13,6 +13,7 @@ from typing import Any
 
 from reproduce.jobs import progress_of
 from reproduce.paper_001.checks import explained
+from reproduce.paper_001.claims import claims
 from reproduce.paper_001.data import PAPER_ROWS, STAND_INS, label, task_of
 from reproduce.paper_001.figures import figures, table_1, table_2
 from reproduce.paper_001.findings import captions, findings, rows
@@ -47,7 +48,7 @@ def run(*, quick: bool = False, out: Path, redraw: bool = False) -> dict[str, An
 
     `quick`: a small part: Parkinson's and banknote, two splits. `out`: is made if it is not there.
     `redraw`: take the runs of an earlier call from `out` and draw the figures anew. Returns
-    ``rows`` for the table, ``findings``, ``notes`` and ``files``.
+    ``rows`` for the table, ``claims``, ``findings``, ``notes`` and ``files``.
     """
     extent = QUICK if quick else FULL
     done = runs_in(out, lambda: _everything(extent), redraw=redraw)
@@ -57,6 +58,7 @@ def run(*, quick: bool = False, out: Path, redraw: bool = False) -> dict[str, An
     written = {"table_1": first, "table_2": second, **drawn}
     result = {
         "rows": sizes(extent) + rows(first, second),
+        "claims": claims(first, second, drawn),
         "findings": findings(first, second, drawn) + explained(done["records"]),
         "notes": NOTES,
         "seconds": done["seconds"],

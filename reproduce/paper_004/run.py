@@ -12,6 +12,7 @@ from typing import Any
 
 from reproduce.jobs import progress_of
 from reproduce.paper_004.checks import compared, said
+from reproduce.paper_004.claims import claims
 from reproduce.paper_004.data import READ
 from reproduce.paper_004.figures import figures
 from reproduce.paper_004.findings import captions, findings, rows
@@ -50,7 +51,7 @@ def run(*, quick: bool = False, out: Path, redraw: bool = False) -> dict[str, An
 
     `quick`: a small part: credit, two runs of a few points, M = 64. `out`: is made if it is not
     there. `redraw`: take the runs of an earlier call from `out` and draw the figures anew. Returns
-    ``rows`` for the table, ``findings``, ``notes``, ``three_servers`` and ``files``.
+    ``rows`` for the table, ``claims``, ``findings``, ``notes``, ``three_servers`` and ``files``.
     """
     extent = QUICK if quick else FULL
     done = runs_in(out, lambda: _everything(extent), redraw=redraw)
@@ -60,6 +61,7 @@ def run(*, quick: bool = False, out: Path, redraw: bool = False) -> dict[str, An
     checks = compared(done["records"])
     result = {
         "rows": rows(drawn["figure_2"], data),
+        "claims": claims(drawn, data),
         "findings": findings(drawn, data) + said(checks),
         "notes": notes,
         "three_servers": checks,
