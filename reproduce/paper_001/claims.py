@@ -170,8 +170,9 @@ def _comparable(two: Figure) -> Claim:
         "section 4.2, figure 2",
         "Banknote: as ε increases DiPriMe becomes comparable to learning without noise.",
         verdict_of(all(near), part=any(near)),
-        f"Accuracy below the best forest without noise at ε = {lines['DiPriMe', 'paper'][-1]['x']:g}"
-        f": {', '.join(f'{m} {a:.3f}' for m, a in apart.items())}; comparable is "
+        "Accuracy below the best forest without noise at "
+        f"ε = {lines['DiPriMe', 'paper'][-1]['x']:g}: "
+        f"{', '.join(f'{m} {a:.3f}' for m, a in apart.items())}; comparable is "
         f"{CLOSE / 2:g} or less.",
     )
 
