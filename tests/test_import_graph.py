@@ -20,6 +20,7 @@ ROOMS = [
     "net",
     "privacy",
     "tables",
+    "charts",
     "numbered",
     "compiled",
     "threads",

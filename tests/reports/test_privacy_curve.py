@@ -3,11 +3,8 @@
 import pytest
 
 from hedgerow.privacy import ROOT, Ledger, Release, step
-from hedgerow.reports.privacy_curve import (
-    epsilon_after_releases,
-    epsilon_over_delta,
-    privacy_curve,
-)
+from hedgerow.privacy.curve import epsilon_after_releases, epsilon_over_delta
+from hedgerow.reports.privacy_curve import privacy_curve
 
 
 def ledger_of(*epsilons: float, rho: float | None = None) -> Ledger:

@@ -1,14 +1,16 @@
-"""Trees out of tables: a function of one attribute or two as a tree with one leaf per value."""
+"""Functions of one attribute or two as trees with one leaf per value, and read back from them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.tables import Domain
+from hedgerow.trees.boosted import Boosted
 from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.tree import Tree
 
@@ -105,3 +107,44 @@ def _branches(
         child = nodes.split(here, feature, part < middle)
         waiting += [(child, low, middle), (child + 1, middle, high)]
     return ends
+
+
+class Effect(NamedTuple):
+    """What one attribute alone adds to the score of a sum of trees, and what is not in it.
+
+    `values` (bins, k) for each bin. `deviation` (bins, k) is the standard deviation of the noise in
+    them; None where the model does not know it. `joint` counts functions of this attribute together
+    with others.
+    """
+
+    values: NDArray[np.float64]
+    deviation: NDArray[np.float64] | None
+    joint: int
+
+
+def effect(model: Boosted, feature: int) -> Effect | None:
+    """Add up the functions of one attribute alone; None if there is none."""
+    k = model.n_scores
+    values = np.zeros((model.domain.attributes[feature].n_bins, k))
+    variance = np.zeros_like(values)
+    known, alone, joint = model.noise is not None, 0, 0
+    rows = np.zeros((len(values), len(model.domain.attributes)), dtype=model.domain.dtype)
+    rows[:, feature] = np.arange(len(values))
+    for number, tree in enumerate(model.trees):
+        used = np.unique(tree.feature[tree.feature >= 0])
+        if feature not in used:
+            continue
+        if used.size > 1:
+            joint += 1
+            continue
+        alone += 1
+        at = tree.apply(rows)
+        values[:, number % k] += tree.value[at, 0]
+        deviations = None if model.noise is None else model.noise[number]
+        if deviations is None:
+            known = False
+        else:
+            variance[:, number % k] += deviations[np.searchsorted(tree.leaves, at)] ** 2
+    if not alone:
+        return None
+    return Effect(values, np.sqrt(variance) if known else None, joint)

@@ -19,6 +19,7 @@ from hedgerow.trees.layout import Bins
 from hedgerow.trees.tree import Tree
 
 Link = Literal["identity", "logistic", "softmax"]
+Noise = tuple[NDArray[np.float64] | None, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -31,7 +32,9 @@ class Boosted(schema.ModelDocument):
     node; their target is that of `step_domain`, to which trees of another target with bounds are
     moved. `start` (k,) is the raw score before the first tree. `link` reads it as the target, as
     the log-odds of the second of two classes, or as the logarithms of the probabilities of K > 2
-    classes up to a constant.
+    classes up to a constant. `noise`, where it is known, has for each tree the standard deviations
+    of the noise in its leaves, in the order of `Tree.leaves`, or None; it is public as the trees
+    are, and changes no answer.
 
     `Code.BAD_TREE` if the trees are not such trees or no finite sum can be promised,
     `Code.BAD_TARGET` if the domain has no target or one class only, `Code.BAD_PARAMETER` if the
@@ -42,6 +45,7 @@ class Boosted(schema.ModelDocument):
     trees: tuple[Tree, ...]
     start: NDArray[np.float64]
     link: Link
+    noise: Noise | None
 
     def __init__(
         self,
@@ -49,6 +53,7 @@ class Boosted(schema.ModelDocument):
         trees: Sequence[Tree] | Sequence[Sequence[Tree]],
         start: ArrayLike,
         link: Link,
+        noise: Sequence[ArrayLike | None] | None = None,
     ) -> None:
         k = n_scores(domain, link)
         moved = _with_one_domain(step_domain(domain), _in_order(trees, k))
@@ -56,6 +61,7 @@ class Boosted(schema.ModelDocument):
         object.__setattr__(self, "trees", moved)
         object.__setattr__(self, "start", _start(start, k))
         object.__setattr__(self, "link", link)
+        object.__setattr__(self, "noise", None if noise is None else _noise(noise, moved))
         reach = sum(float(np.abs(tree.value[tree.leaves]).max()) for tree in moved)
         if not np.isfinite(reach + float(np.abs(self.start).max())):
             raise layout.bad("values whose sum over the trees can be infinite")
@@ -68,6 +74,7 @@ class Boosted(schema.ModelDocument):
             and self.link == other.link
             and np.array_equal(self.start, other.start)
             and self.trees == other.trees
+            and _same_noise(self.noise, other.noise)
         )
 
     def __hash__(self) -> int:
@@ -173,14 +180,18 @@ class Boosted(schema.ModelDocument):
             "start": self.start.tolist(),
             "trees": [schema.pack_tree(tree.arrays) for tree in self.trees],
         }
-        return schema.document("boosted", self.domain, body, privacy, minor=1)
+        if self.noise is not None:
+            body["noise"] = [None if one is None else one.tolist() for one in self.noise]
+        minor = 1 if self.noise is None else 2
+        return schema.document("boosted", self.domain, body, privacy, minor=minor)
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Self:
         """Read a model document; checked whole, `Code.BAD_MODEL_FILE` otherwise."""
         domain, body, _ = schema.open_document(document, "boosted")
         minor = schema.minor_version(document)
-        schema.keys(body, {"link", "start", "trees"}, set(), "the boosted trees")
+        allowed = {"noise"} if minor > 1 else set()
+        schema.keys(body, {"link", "start", "trees"}, allowed, "the boosted trees")
         if not isinstance(body["trees"], list):
             schema.refuse(f"trees of type {type(body['trees']).__name__}")
 
@@ -189,7 +200,9 @@ class Boosted(schema.ModelDocument):
             return [Tree(step, **schema.unpack_tree(one, step, minor)) for one in body["trees"]]
 
         return schema.build(
-            lambda: cls(domain, trees(), schema.floats(body, "start"), body["link"])
+            lambda: cls(
+                domain, trees(), schema.floats(body, "start"), body["link"], _read_noise(body)
+            )
         )
 
     def _needs_classes(self) -> None:
@@ -243,6 +256,46 @@ def _start(given: ArrayLike, k: int) -> NDArray[np.float64]:
         )
     start.setflags(write=False)
     return start
+
+
+def _noise(given: Sequence[ArrayLike | None], trees: Sequence[Tree]) -> Noise:
+    if len(given) != len(trees):
+        raise Code.BAD_TREE.error(
+            found=f"noise of {len(given)} trees", expected=f"that of {len(trees)}"
+        )
+    return tuple(_noise_of(one, tree) for one, tree in zip(given, trees, strict=True))
+
+
+def _noise_of(given: ArrayLike | None, tree: Tree) -> NDArray[np.float64] | None:
+    if given is None:
+        return None
+    found = np.array(given, dtype=np.float64)
+    if found.shape != (tree.n_leaves,) or not np.isfinite(found).all() or (found < 0).any():
+        raise Code.BAD_TREE.error(
+            found="noise that is not one deviation for each leaf",
+            expected="finite numbers of at least 0, as many as the tree has leaves",
+        )
+    found.setflags(write=False)
+    return found
+
+
+def _same_noise(one: Noise | None, other: Noise | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return all(
+        a is b or (a is not None and b is not None and np.array_equal(a, b))
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def _read_noise(body: dict[str, Any]) -> list[NDArray[np.float64] | None] | None:
+    if "noise" not in body:
+        return None
+    if not isinstance(body["noise"], list):
+        schema.refuse(f"noise of type {type(body['noise']).__name__}")
+    return [
+        None if one is None else schema.floats({"noise": one}, "noise") for one in body["noise"]
+    ]
 
 
 def step_domain(domain: Domain) -> Domain:

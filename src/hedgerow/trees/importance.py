@@ -1,20 +1,66 @@
-"""How much each split reduced impurity, from the counts that a tree carries."""
+"""How much each attribute matters to a model, from what the model itself carries.
+
+It reads the model alone, so for a private model it is post-processing and costs nothing.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.trees.boosted import Boosted
 from hedgerow.trees.growing.criteria import criterion_named
 from hedgerow.trees.growing.scoring import unsplit_scores
+from hedgerow.trees.model import Model
 from hedgerow.trees.tree import Tree
+
+
+class Importances(NamedTuple):
+    """Shares of the attributes (d,), which add up to 1 or are all 0, and how they are measured."""
+
+    shares: NDArray[np.float64]
+    measure: str
+
+
+def importances(model: Model, criterion: str | None = None) -> Importances:
+    """Return how much each attribute matters.
+
+    In trees with counts it is the decrease of impurity, by the Gini index or the squared error
+    unless another `criterion` is given; without counts in all nodes, the share of the splits. In a
+    sum of functions it is how far each moves the score: its standard deviation over its leaves,
+    which the attributes of one function share.
+    """
+    total = np.zeros(len(model.domain.attributes))
+    if isinstance(model, Boosted):
+        for tree in model.trees:
+            features = np.unique(tree.feature[tree.feature >= 0])
+            if features.size:
+                total[features] += float(np.std(tree.value[tree.leaves])) / features.size
+        return Importances(normalise(total), "how far it moves the score")
+    trees = (model,) if isinstance(model, Tree) else model.trees
+    counted = not any(np.isnan(tree.value).any() or np.isnan(tree.weight).any() for tree in trees)
+    criterion = criterion or ("gini" if model.is_classifier else "squared_error")
+    for tree in trees:
+        inner = tree.feature >= 0
+        worth = impurity_decrease(tree, criterion)[inner] if counted else 1.0
+        np.add.at(total, tree.feature[inner], worth)
+    return Importances(
+        normalise(total), "decrease of impurity" if counted else "share of the splits"
+    )
+
+
+def normalise(importances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Divide importances (d,) by their sum; where nothing matters they stay 0."""
+    total = importances.sum()
+    return importances / total if total > 0 else importances
 
 
 def impurity_decrease(tree: Tree, criterion: str) -> NDArray[np.float64]:
     """Return the decrease of n * impurity at each split.
 
-    It reads the tree alone, so for a private tree it is post-processing and costs nothing. Noisy
-    counts below 0 are taken as 0, and so is a decrease below 0.
+    Noisy counts below 0 are taken as 0, and so is a decrease below 0.
 
     `tree`: with counts or means in every node. `criterion`: key of
     `hedgerow.trees.growing.criteria.CRITERIA` that fits the tree's task. Returns float64

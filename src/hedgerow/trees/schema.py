@@ -4,7 +4,8 @@
 
     {"format": "hedgerow-model", "version": 1, "type": "tree", "domain": {...}, "tree": {...}}
 
-A model that version 1.0 could not say so (subsets, boosted trees) carries ``"minor": 1`` besides:
+A model that version 1.0 could not say so carries ``"minor": 1`` besides (subsets, boosted trees)
+or 2 (boosted trees with the noise in their leaves):
 older releases refuse it as a whole, and every other file stays as they know it.
 
 The arrays of a tree are lists; a number that was not released (NaN) is null. The format is fixed
@@ -30,8 +31,8 @@ from hedgerow.trees.layout import SplitKind
 
 FORMAT = "hedgerow-model"
 VERSION = 1
-MINOR = 1
-"""Latest minor version: 1 brought tables of subsets in rows, and boosted trees."""
+MINOR = 2
+"""Latest minor version: 1 brought tables of subsets in rows, and boosted trees; 2 their noise."""
 BODY = {"tree": "tree", "forest": "trees", "boosted": "boosted"}
 """Types of model and the key under which each keeps its nodes."""
 

@@ -12,11 +12,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
-from unicodedata import east_asian_width
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.charts.look import (
+    DARK,
+    FAMILY,
+    FONT,
+    LIGHT,
+    N_COLOURS,
+    PALETTE,
+    SMALL,
+    Tone,
+    printable,
+    short,
+    text_width,
+    themed,
+)
 from hedgerow.trees.export.text import (
     TreeView,
     attribute_name,
@@ -24,47 +37,23 @@ from hedgerow.trees.export.text import (
     evidence,
     heading_of,
     leaf_answer,
-    printable,
     short_number,
     view_of,
 )
 from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.tree import Tree
 
-FONT = 13.0
-SMALL = 11.0
 BOX_HEIGHT = 52.0
 CAPTION_HEIGHT = 20.0
-LONGEST = 28
-"""Characters of a text that the picture shows; the whole text is in the tooltip."""
-
 _PADDING = 12.0
 _BAR = 5.0
 
-# For a light and a dark page, mostly from Okabe and Ito's and from Tol's palettes, which were made
-# for colour-blind readers. Colour is never the only sign: every leaf also names its class.
-_COLOURS = (
-    ("#0072b2", "#56a8e0"),
-    ("#d55e00", "#f08a3c"),
-    ("#009e73", "#2fc89b"),
-    ("#aa4499", "#dd88cc"),
-    ("#b8860b", "#e6b93c"),
-    ("#56b4e9", "#8fd0f5"),
-    ("#882255", "#cc6690"),
-    ("#6b7280", "#a3aab5"),
-)
-N_COLOURS = len(_COLOURS)
-_LIGHT = {"page": "#ffffff", "box": "#f8fafc", "line": "#94a3b8", "ink": "#0f172a",
-          "soft": "#475569", "bar": "#e2e8f0"}  # fmt: skip
-_DARK = {"page": "#0f172a", "box": "#1e293b", "line": "#64748b", "ink": "#f1f5f9",
-         "soft": "#b6c2d2", "bar": "#334155"}  # fmt: skip
 
-
-def _colours(tone: dict[str, str], dark: bool) -> str:
-    """Colour rules of one scheme; written out, since not every viewer knows CSS variables."""
+def _colours(tone: Tone, dark: bool) -> str:
+    """Colour rules of one scheme."""
     classes = "".join(
         f".hedgerow-tree .f{i}{{fill:{pair[dark]}}}.hedgerow-tree .s{i} .box{{stroke:{pair[dark]}}}"
-        for i, pair in enumerate(_COLOURS)
+        for i, pair in enumerate(PALETTE)
     )
     return (
         f".hedgerow-tree .page{{fill:{tone['page']}}}"
@@ -77,21 +66,27 @@ def _colours(tone: dict[str, str], dark: bool) -> str:
     )
 
 
-STYLE = (
-    ".hedgerow-tree text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',"
-    f"sans-serif;font-size:{FONT:g}px;text-anchor:middle}}"
-    ".hedgerow-tree .name{font-weight:600}"
-    ".hedgerow-tree .head{font-weight:600;text-anchor:start}"
-    f".hedgerow-tree .small{{font-size:{SMALL:g}px}}"
-    f".hedgerow-tree .key{{font-size:{SMALL:g}px;text-anchor:start}}"
-    f".hedgerow-tree .when{{font-size:{SMALL:g}px;paint-order:stroke;stroke-width:4px;"
-    "stroke-linejoin:round}"
-    ".hedgerow-tree .edge{stroke-width:1.5px}"
-    ".hedgerow-tree .leaf .box{stroke-width:2px}"
-    ".hedgerow-tree .more .box{stroke-dasharray:4 3}"
-    + _colours(_LIGHT, dark=False)
-    + f"@media (prefers-color-scheme:dark){{{_colours(_DARK, dark=True)}}}"
-)
+def _style(light: Tone, dark: Tone) -> str:
+    return (
+        f".hedgerow-tree text{{font-family:{FAMILY};font-size:{FONT:g}px;text-anchor:middle}}"
+        ".hedgerow-tree .name{font-weight:600}"
+        ".hedgerow-tree .head{font-weight:600;text-anchor:start}"
+        f".hedgerow-tree .small{{font-size:{SMALL:g}px}}"
+        f".hedgerow-tree .key{{font-size:{SMALL:g}px;text-anchor:start}}"
+        f".hedgerow-tree .when{{font-size:{SMALL:g}px;paint-order:stroke;stroke-width:4px;"
+        "stroke-linejoin:round}"
+        ".hedgerow-tree .edge{stroke-width:1.5px}"
+        ".hedgerow-tree .leaf .box{stroke-width:2px}"
+        ".hedgerow-tree .more .box,.hedgerow-tree .hidden .box{stroke-dasharray:4 3}"
+        + _colours(light, dark=False)
+        + f"@media screen and (prefers-color-scheme:dark){{{_colours(dark, dark=True)}}}"
+    )
+
+
+STYLE = _style(LIGHT, DARK)
+"""Of a file of its own: colours are written out, since not every viewer knows CSS variables."""
+THEMED = _style(themed(LIGHT), themed(DARK))
+"""Of a part of a page, whose theme it follows."""
 GAP = 18.0
 MARGIN = 20.0
 LEVEL = BOX_HEIGHT + CAPTION_HEIGHT + 40.0
@@ -114,35 +109,103 @@ def to_svg(
     `max_depth`: levels to draw below the root; None draws all. `noisy`: say that the counts are
     noisy, as in a private tree. `title`: by default "Decision tree for" and the target's name.
     """
+    return drawing_svg(draw_tree(tree, max_depth, noisy=noisy, title=title))
+
+
+class TreeDrawing(NamedTuple):
+    """Where everything of a picture of a tree stands, in pixels; what draws it decides nothing.
+
+    `x` and `tops` are centres and upper borders of the boxes, `edges` pairs of nodes; `conditions`
+    stand above the boxes. `classes` are those of the legend.
+    """
+
+    width: float
+    height: float
+    title: str
+    description: str
+    classes: list[str]
+    faces: list[Face]
+    conditions: list[str]
+    x: list[float]
+    tops: list[float]
+    edges: list[tuple[int, int]]
+
+
+def draw_tree(
+    tree: Tree, max_depth: int | None = 5, *, noisy: bool = False, title: str | None = None
+) -> TreeDrawing:
+    """Lay a tree out; parameters as those of `to_svg`."""
     view = view_of(tree, max_depth)
-    faces = [_face(tree, view, i, noisy) for i in range(len(view.nodes))]
-    shown = [short(_signs(condition)) for condition in view.conditions]
-    cells = [max(f.width, text_width(s) + 8) for f, s in zip(faces, shown, strict=True)]
-    heading = heading_of(tree) if title is None else printable(title)
-    classes = _classes(tree)
-    key, key_end = _legend(
-        MARGIN, MARGIN + FONT + 14, classes if len(classes) <= MAX_LEGEND else []
+    return place_nodes(
+        view.children,
+        [_face(tree, view, i, noisy) for i in range(len(view.nodes))],
+        [short(_signs(condition)) for condition in view.conditions],
+        title=heading_of(tree) if title is None else printable(title),
+        description=_description(tree, view, noisy),
+        classes=_classes(tree),
     )
 
-    x = tidy(view.children, cells, GAP) + MARGIN
-    tops = MARGIN + FONT + (50 if key else 24) + LEVEL * tree.node_depths[view.nodes]
+
+def place_nodes(
+    children: Sequence[Sequence[int]],
+    faces: list[Face],
+    conditions: list[str],
+    *,
+    title: str,
+    description: str,
+    classes: list[str],
+) -> TreeDrawing:
+    """Give nodes their places; see `tidy` for `children`."""
+    classes = classes if len(classes) <= MAX_LEGEND else []
+    cells = [max(f.width, text_width(s) + 8) for f, s in zip(faces, conditions, strict=True)]
+    x = tidy(children, cells, GAP) + MARGIN
+    depths = np.zeros(len(children), dtype=np.int64)
+    edges = [(i, c) for i, below in enumerate(children) for c in below]
+    # Children come after their parents.
+    for i, c in edges:
+        depths[c] = depths[i] + 1
+    tops = MARGIN + FONT + (50 if classes else 24) + LEVEL * depths
     right = max(
         float((x + np.array(cells) / 2).max()),
-        key_end,
-        MARGIN + text_width(heading, FONT, bold=True),
+        legend_places(classes)[-1],
+        MARGIN + text_width(title, FONT, bold=True),
     )
-    edges = [
-        _edge(x[i], tops[i] + BOX_HEIGHT, x[c], tops[c] - CAPTION_HEIGHT)
-        for i, children in enumerate(view.children)
-        for c in children
-    ]
-    nodes = map(_node, faces, shown, x.tolist(), tops.tolist())
-    return _document(
+    return TreeDrawing(
         right + MARGIN,
         float(tops.max()) + BOX_HEIGHT + MARGIN,
-        heading,
-        _description(tree, view, noisy),
-        [_heading(MARGIN, MARGIN + FONT, heading), *([key] if key else []), *edges, *nodes],
+        title,
+        description,
+        classes,
+        faces,
+        conditions,
+        x.tolist(),
+        tops.tolist(),
+        edges,
+    )
+
+
+def legend_places(classes: Sequence[str]) -> list[float]:
+    """Return where the keys of classes begin, and where the last one ends."""
+    widths = [17 + text_width(short(label)) + 16 for label in classes]
+    places: list[float] = np.cumsum([MARGIN, *widths]).tolist()
+    return places
+
+
+def drawing_svg(drawing: TreeDrawing, style: str = STYLE) -> str:
+    """Write a drawing as SVG."""
+    x, tops = drawing.x, drawing.tops
+    return _document(
+        drawing,
+        style,
+        [
+            _heading(MARGIN, MARGIN + FONT, drawing.title),
+            *_legend(MARGIN + FONT + 14, drawing.classes),
+            *(
+                _edge(x[i], tops[i] + BOX_HEIGHT, x[c], tops[c] - CAPTION_HEIGHT)
+                for i, c in drawing.edges
+            ),
+            *map(_node, drawing.faces, drawing.conditions, x, tops),
+        ],
     )
 
 
@@ -208,10 +271,9 @@ def _signs(condition: str) -> str:
 class Face(NamedTuple):
     """What the box of a node shows.
 
-    `role`: "inner", "leaf" or "more" (there is a tree below that is not drawn). `colour`: which
-    colour frames the box. `lines`: the name, and a smaller line that may be empty. `shares`:
-    sequence of (int, float); colours of the bar and their fractions of it, from left to right;
-    empty for no bar.
+    `role`: "inner", "leaf", "more" (there is a tree below that is not drawn) or "hidden".
+    `colour`: which colour frames the box. `lines`: the name, and a smaller line that may be empty.
+    `shares`: colours of the bar and their fractions of it, from left to right; empty for no bar.
     """
 
     role: str
@@ -227,38 +289,16 @@ class Face(NamedTuple):
         return max(72.0, 2 * _PADDING + max(text_width(name, FONT, bold=True), text_width(small)))
 
 
-def short(text: str) -> str:
-    """Shorten a text to what the picture has room for."""
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-
-
-def text_width(text: str, size: float = SMALL, *, bold: bool = False) -> float:
-    """Estimate the width of a text in pixels, rather too wide than too narrow."""
-    em = 0.0
-    for c in text:
-        if east_asian_width(c) in "WF":
-            em += 1.05
-        elif c in "iljtfr.,:;'|!()[]{} ":
-            em += 0.42
-        elif c in "mwMW@%…" or ord(c) > 0x2000:
-            em += 1.0
-        else:
-            em += 0.72 if c.isupper() else 0.64
-    return em * size * (1.08 if bold else 1.0)
-
-
-def _document(
-    width: float, height: float, title: str, description: str, parts: Sequence[str]
-) -> str:
+def _document(drawing: TreeDrawing, style: str, parts: Sequence[str]) -> str:
     """Put the picture together, with title and description for screen readers."""
-    w, h = f"{width:.0f}", f"{height:.0f}"
+    w, h = f"{drawing.width:.0f}", f"{drawing.height:.0f}"
     return "\n".join(
         [
             '<svg xmlns="http://www.w3.org/2000/svg" class="hedgerow-tree" role="img" '
             f'viewBox="0 0 {w} {h}" width="{w}" height="{h}">',
-            f"<title>{escape(title)}</title>",
-            f"<desc>{escape(description)}</desc>",
-            f"<style>{STYLE}</style>",
+            f"<title>{escape(drawing.title)}</title>",
+            f"<desc>{escape(drawing.description)}</desc>",
+            f"<style>{style}</style>",
             f'<rect class="page" width="{w}" height="{h}"/>',
             *parts,
             "</svg>\n",
@@ -271,18 +311,13 @@ def _heading(x: float, y: float, text: str) -> str:
     return f'<text class="head" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
 
 
-def _legend(x: float, y: float, labels: Sequence[str]) -> tuple[str, float]:
-    """Draw one coloured key per label; also return where the legend ends on the right."""
-    parts = []
-    for i, label in enumerate(labels):
-        shown = short(label)
-        parts.append(
-            f'<rect class="f{i % N_COLOURS}" x="{x:.1f}" y="{y:.1f}" '
-            'width="11" height="11" rx="2"/>'
-            f'<text class="key" x="{x + 17:.1f}" y="{y + 9.5:.1f}">{escape(shown)}</text>'
-        )
-        x += 17 + text_width(shown) + 16
-    return "\n".join(parts), x
+def _legend(y: float, labels: Sequence[str]) -> list[str]:
+    """Draw one coloured key per label."""
+    return [
+        f'<rect class="f{i % N_COLOURS}" x="{x:.1f}" y="{y:.1f}" width="11" height="11" rx="2"/>'
+        f'<text class="key" x="{x + 17:.1f}" y="{y + 9.5:.1f}">{escape(short(label))}</text>'
+        for i, (label, x) in enumerate(zip(labels, legend_places(labels), strict=False))
+    ]
 
 
 def _edge(x0: float, y0: float, x1: float, y1: float) -> str:

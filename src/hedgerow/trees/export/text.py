@@ -1,9 +1,4 @@
-"""Trees and boosted models in words: `to_text` draws a tree, `describe` explains a sum.
-
-Names and categories come from outside. What cannot be printed (control characters, line breaks,
-marks that change the direction of writing) is shown as an escape, so that a caption is always one
-harmless line.
-"""
+"""Trees and boosted models in words: `to_text` draws a tree, `describe` explains a sum."""
 
 from __future__ import annotations
 
@@ -12,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.charts.look import printable
 from hedgerow.errors import Code
 from hedgerow.tables.attribute import Attribute, format_number
 from hedgerow.trees.boosted import Boosted
@@ -112,13 +108,6 @@ def _end(tree: Tree, view: TreeView, i: int, noisy: bool) -> str:
 def count_noun(n: int, one: str, many: str) -> str:
     """Write a number with its noun."""
     return f"{n:,} {one if n == 1 else many}"
-
-
-def printable(text: object) -> str:
-    """Show text on one line, with escapes for everything that is not printable."""
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(text)
-    )
 
 
 def short_number(x: float) -> str:
