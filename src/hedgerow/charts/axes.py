@@ -42,26 +42,26 @@ def draw_panel(panel: Panel, ax: Axes) -> Axes:
     """Draw a panel on Axes."""
     for series in panel.series:
         _draw(series, ax)
-    ax.set_title(_escaped(panel.title), fontsize=SMALL)
+    ax.set_title(escaped(panel.title), fontsize=SMALL)
     for axis, set_label in ((panel.x, ax.set_xlabel), (panel.y, ax.set_ylabel)):
-        set_label(_escaped(axis.label))
+        set_label(escaped(axis.label))
     if panel.x.log:
         ax.set_xscale("log")
     ax.set_xlim(panel.x.low, panel.x.high)
     ax.set_ylim(panel.y.low, panel.y.high)
     if panel.x.ticks is not None:
-        names = [_escaped(short(text)) for _, text in panel.x.ticks]
+        names = [escaped(short(text)) for _, text in panel.x.ticks]
         turn = {"rotation": 30, "ha": "right"} if len("".join(names)) > 40 else {}
         ax.set_xticks([at for at, _ in panel.x.ticks], names, fontsize=8, **turn)
     if panel.y.ticks is not None:
         ax.set_yticks(
-            [at for at, _ in panel.y.ticks], [_escaped(short(text)) for _, text in panel.y.ticks]
+            [at for at, _ in panel.y.ticks], [escaped(short(text)) for _, text in panel.y.ticks]
         )
     if any(series.name for series in panel.series):
         ax.legend(fontsize=8)
     if panel.notes:
         # Below the label of the axis, where a layout makes room for it.
-        note = fill(_escaped(" ".join(panel.notes)), 70)
+        note = fill(escaped(" ".join(panel.notes)), 70)
         ax.set_xlabel(f"{ax.get_xlabel()}\n{note}".strip(), fontsize=_NOTE)
     return ax
 
@@ -69,7 +69,7 @@ def draw_panel(panel: Panel, ax: Axes) -> Axes:
 def _draw(series: Series, ax: Axes) -> None:
     at = 0 if series.colour is None else series.colour
     colour = _GREY if series.colour is None else PALETTE[at % N_COLOURS][0]
-    label = _escaped(short(series.name)) if series.name else None
+    label = escaped(short(series.name)) if series.name else None
     match series.kind:
         case "bars":
             ax.barh(series.y, series.x, height=0.72, color=colour, label=label)
@@ -88,6 +88,6 @@ def _draw(series: Series, ax: Axes) -> None:
             ax.stairs(series.y, series.x, baseline=None, color=colour, linewidth=1.8, label=label)
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Show text as it is: between dollar signs matplotlib reads formulas."""
     return printable(text).replace("$", r"\$")

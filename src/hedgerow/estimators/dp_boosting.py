@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from hedgerow.errors import warn_caller
 from hedgerow.estimators.curated import CuratedEstimator
 from hedgerow.estimators.parameters import domain_to_plan
-from hedgerow.estimators.public_model import PublicModelClassifier, PublicModelRegressor, normalise
+from hedgerow.estimators.public_model import PublicModelClassifier, PublicModelRegressor
 from hedgerow.protocols.boosting.options import BoostOptions
 from hedgerow.protocols.boosting.plan import BoostPlan
 from hedgerow.protocols.boosting.rounds import boost
@@ -22,6 +22,7 @@ from hedgerow.trees.counts.boosting import BoostCounts, LocalBoostCounts
 from hedgerow.trees.counts.dask import DaskBoostCounts
 from hedgerow.trees.counts.forest import Batch
 from hedgerow.trees.counts.spill import Spill
+from hedgerow.trees.importance import importances
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -104,12 +105,7 @@ class _Boosting(CuratedEstimator[BoostPlan, BoostCounts]):
         half for each. Normalised.
         """
         check_is_fitted(self, "boosted_")
-        total = np.zeros(len(self.domain_.attributes))
-        for tree in self.boosted_.trees:
-            features = np.unique(tree.feature[tree.feature >= 0])
-            if features.size:
-                total[features] += float(np.std(tree.value[tree.leaves])) / features.size
-        return normalise(total)
+        return importances(self.boosted_).shares
 
 
 class DPBoostingClassifier(PublicModelClassifier, _Boosting):

@@ -15,15 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.estimators.curated import CuratedEstimator
 from hedgerow.estimators.parameters import check_parameter, is_count
-from hedgerow.estimators.public_model import PublicModelClassifier, PublicModelRegressor, normalise
+from hedgerow.estimators.public_model import PublicModelClassifier, PublicModelRegressor
 from hedgerow.protocols.median.forest import grow_median_forest
 from hedgerow.protocols.median.options import MedianOptions
 from hedgerow.protocols.median.plan import MedianPlan
 from hedgerow.tables import Batches
-from hedgerow.trees import impurity_decrease
 from hedgerow.trees.counts.batches import BatchCounts, MakeBatch
 from hedgerow.trees.counts.dask import DaskCounts
 from hedgerow.trees.counts.forest import Batch, ForestCounts, ForestShape, ForestSplits, LocalCounts
+from hedgerow.trees.importance import impurity_shares
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -79,12 +79,7 @@ class _MedianForest(CuratedEstimator[MedianPlan, ForestCounts]):
     def feature_importances_(self) -> NDArray[np.float64]:
         """Normalised decrease of impurity per attribute, from the released leaves alone, (d,)."""
         check_is_fitted(self, "forest_")
-        total = np.zeros(len(self.domain_.attributes))
-        for tree in self.forest_.trees:
-            decrease = np.nan_to_num(impurity_decrease(tree, self._importance_criterion))
-            inner = tree.feature >= 0
-            np.add.at(total, tree.feature[inner], decrease[inner])
-        return normalise(total)
+        return impurity_shares(self.forest_.trees, self._importance_criterion)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

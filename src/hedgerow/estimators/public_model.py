@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,9 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.estimators.table import TableClassifier, TableEstimator, TableRegressor
 from hedgerow.privacy import Ledger
+from hedgerow.reports.pictures import plot_model
 from hedgerow.tables import Encoded, encode
-from hedgerow.trees import Tree, impurity_decrease, to_onnx, to_sklearn, to_svg, to_text
+from hedgerow.trees import Tree, to_onnx, to_sklearn, to_svg, to_text
+from hedgerow.trees.importance import impurity_shares
 from hedgerow.trees.model import Model
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class PublicModelEstimator(TableEstimator):
@@ -21,6 +26,9 @@ class PublicModelEstimator(TableEstimator):
 
     # The attribute that holds the model.
     _model_name: ClassVar[str]
+
+    # Drawings say so where counts are noisy.
+    _noisy_counts: ClassVar[bool] = False
 
     def _fitted_model(self) -> Model:
         """Return the public model, or raise scikit-learn's `NotFittedError`."""
@@ -45,6 +53,28 @@ class PublicModelEstimator(TableEstimator):
     def to_onnx(self, on: Literal["values", "bins"] = "values") -> Any:
         """Export the fitted model as an ONNX model (extra ``hedgerow[onnx]``)."""
         return to_onnx(self._fitted_model(), on=on)
+
+    def plot(
+        self,
+        attribute: str | int | None = None,
+        *,
+        ax: Axes | None = None,
+        max_depth: int | None = 5,
+    ) -> Axes:
+        """Draw the fitted model with matplotlib (extra ``hedgerow[plots]``).
+
+        A tree is drawn itself, of a forest how much each attribute matters, of boosted trees what
+        one attribute adds, with bands of the noise; see `plot_model`.
+        """
+        model = self._fitted_model()
+        return plot_model(
+            model,
+            attribute,
+            ax=ax,
+            max_depth=max_depth,
+            noisy=self._noisy_counts or hasattr(self, "privacy_"),
+            criterion=getattr(self, "_importance_criterion", None),
+        )
 
 
 class PublicModelClassifier(TableClassifier, PublicModelEstimator):
@@ -75,19 +105,10 @@ class PublicModelRegressor(TableRegressor, PublicModelEstimator):
         return self._fitted_model().decide(query.bins)[:, 0]
 
 
-def normalise(importances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Divide importances (d,) by their sum; where nothing matters they stay 0."""
-    total = importances.sum()
-    return importances / total if total > 0 else importances
-
-
 class TreeEstimator(PublicModelEstimator):
     """A scikit-learn estimator whose fitted state is a public `Tree` in ``tree_``."""
 
     _model_name = "tree_"
-
-    # Drawings say so where counts are noisy.
-    _noisy_counts: ClassVar[bool] = False
 
     # By which criterion importances are measured.
     _importance_criterion: str
@@ -113,13 +134,7 @@ class TreeEstimator(PublicModelEstimator):
     def feature_importances_(self) -> NDArray[np.float64]:
         """Normalised decrease of impurity per attribute, from the counts in the tree, (d,)."""
         check_is_fitted(self, "tree_")
-        tree, inner = self.tree_, self.tree_.feature >= 0
-        total: NDArray[np.float64] = np.bincount(
-            tree.feature[inner],
-            weights=impurity_decrease(tree, self._importance_criterion)[inner],
-            minlength=len(tree.domain.attributes),
-        ).astype(np.float64)
-        return normalise(total)
+        return impurity_shares([self.tree_], self._importance_criterion)
 
     def to_text(self, max_depth: int | None = None) -> str:
         """Draw the fitted tree as indented text."""

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from hedgerow.charts.axes import draw_panel, needs_matplotlib
 from hedgerow.charts.panel import Axis, Panel, Series, axis_around
 from hedgerow.privacy.accounting import Guarantee, has_rho, tightest
 from hedgerow.privacy.entries import seen_by
 from hedgerow.privacy.release import Release
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 DELTAS = np.logspace(-12, -2, 21)
 _MOST_STEPS = 100
@@ -83,6 +87,18 @@ def privacy_panels(ledger: Charges, audience: str = "public") -> list[Panel]:
         _over_delta(epsilon_over_delta(ledger, audience), notes, advance=advance),
         _after_releases(epsilon_after_releases(ledger, audience), notes),
     ]
+
+
+def plot_curve(
+    ledger: Charges, audience: str = "public", axes: Sequence[Axes] | None = None
+) -> list[Axes]:
+    """Draw both on two Axes, by default those of a new figure; H406 without matplotlib."""
+    needs_matplotlib()
+    if axes is None:
+        import matplotlib.pyplot as plt
+
+        axes = plt.figure(figsize=(10, 4), layout="constrained").subplots(1, 2).tolist()
+    return [draw_panel(p, ax) for p, ax in zip(privacy_panels(ledger, audience), axes, strict=True)]
 
 
 def _first(calls: list[list[Release]], n: int) -> list[list[Release]]:

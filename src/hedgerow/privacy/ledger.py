@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
@@ -29,6 +29,7 @@ from hedgerow.privacy.calls import (
     counted_by_budget,
     sum_of_calls,
 )
+from hedgerow.privacy.curve import plot_curve
 from hedgerow.privacy.entries import (
     Budget,
     Entry,
@@ -43,6 +44,9 @@ from hedgerow.privacy.entries import (
     takes_part,
 )
 from hedgerow.privacy.release import PUBLIC, Audience, Release
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 VERSION = 3
 _WITHOUT_PARTIES = 2
@@ -349,6 +353,14 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"<Ledger with {len(self.entries)} entries; public: {self.total()}>"
+
+    def plot(self, audience: str = PUBLIC, *, axes: Sequence[Axes] | None = None) -> list[Axes]:
+        """Draw the privacy curve with matplotlib (extra ``hedgerow[plots]``).
+
+        Epsilon over delta, and epsilon after each release, on two Axes, by default those of a new
+        figure. H406 without matplotlib.
+        """
+        return plot_curve(self, audience, axes)
 
     def to_json(self) -> str:
         """Return the whole ledger as JSON; infinities are the string ``"inf"``."""

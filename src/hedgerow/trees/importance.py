@@ -5,6 +5,7 @@ It reads the model alone, so for a private model it is post-processing and costs
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ def importances(model: Model, criterion: str | None = None) -> Importances:
     """Return how much each attribute matters.
 
     In trees with counts it is the decrease of impurity, by the Gini index or the squared error
-    unless another `criterion` is given; without counts in all nodes, the share of the splits. In a
+    unless another `criterion` is given; where counts tell of none, the share of the splits. In a
     sum of functions it is how far each moves the score: its standard deviation over its leaves,
     which the attributes of one function share.
     """
@@ -40,15 +41,26 @@ def importances(model: Model, criterion: str | None = None) -> Importances:
                 total[features] += float(np.std(tree.value[tree.leaves])) / features.size
         return Importances(normalise(total), "how far it moves the score")
     trees = (model,) if isinstance(model, Tree) else model.trees
-    counted = not any(np.isnan(tree.value).any() or np.isnan(tree.weight).any() for tree in trees)
     criterion = criterion or ("gini" if model.is_classifier else "squared_error")
+    shares = impurity_shares(trees, criterion)
+    if shares.any():
+        return Importances(shares, "decrease of impurity")
+    for tree in trees:
+        np.add.at(total, tree.feature[tree.feature >= 0], 1.0)
+    return Importances(normalise(total), "share of the splits")
+
+
+def impurity_shares(trees: Sequence[Tree], criterion: str) -> NDArray[np.float64]:
+    """Return the share of each attribute in the decrease of impurity of trees of one domain, (d,).
+
+    Splits of which too little was released count nothing.
+    """
+    total = np.zeros(len(trees[0].domain.attributes))
     for tree in trees:
         inner = tree.feature >= 0
-        worth = impurity_decrease(tree, criterion)[inner] if counted else 1.0
-        np.add.at(total, tree.feature[inner], worth)
-    return Importances(
-        normalise(total), "decrease of impurity" if counted else "share of the splits"
-    )
+        decrease = np.nan_to_num(impurity_decrease(tree, criterion))
+        np.add.at(total, tree.feature[inner], decrease[inner])
+    return normalise(total)
 
 
 def normalise(importances: NDArray[np.float64]) -> NDArray[np.float64]:

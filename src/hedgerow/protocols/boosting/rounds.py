@@ -30,6 +30,7 @@ from hedgerow.trees.additive import table_tree
 from hedgerow.trees.boosted import Boosted, Link, step_domain
 from hedgerow.trees.counts.boosting import BoostCounts, FunctionShape
 from hedgerow.trees.counts.coins_of_rows import draw_key
+from hedgerow.trees.tree import Tree
 
 PAIR_PARTS = 3
 """Parts of each attribute of a pair."""
@@ -163,11 +164,31 @@ def step_of(
     return step
 
 
+def direct_variance(stiff: Stiffness, rate: float) -> Floats:
+    """Return the variance of each leaf's step, (leaves, k), for noise of variance 1 in each sum.
+
+    Of the step less its mean over all records, which goes to the start. A step is linear in the
+    sums, so that the law of its noise is that of the sums' noise, added up with these factors.
+    """
+    share = stiff.share
+    scale = np.where(share[:, None] > 0, rate / stiff.leaves, 0.0)
+    # (leaf, sum, k): what the noise of one sum adds to the step of a leaf.
+    factors = (np.eye(len(share)) - share[:, None])[:, :, None] * scale[:, None, :]
+    factors -= np.einsum("l,lmk->mk", share, factors)
+    found: Floats = (factors**2).sum(axis=1)
+    return found
+
+
 class _Function(NamedTuple):
-    """Rounds over the same attributes: values (bins, ..., k), and the variance of their noise."""
+    """Rounds over the same attributes: values (bins, ..., k), and the variance of their noise.
+
+    `variance` is what is left of the noise, as far as later rounds take it back; `added` is that of
+    all noise in the values.
+    """
 
     values: Floats
     variance: Floats
+    added: Floats
 
 
 def assemble(plan: BoostPlan, drawn: BoostDraws) -> Boosted:
@@ -203,8 +224,24 @@ def assemble(plan: BoostPlan, drawn: BoostDraws) -> Boosted:
         ]
         for features, function in sorted(functions.items())
     ]
+    noise = [
+        _leaf_noise(tree, features, half * kept * np.sqrt(functions[features].added[..., c]))
+        for features, of_function in zip(sorted(functions), trees, strict=True)
+        for c, tree in enumerate(of_function)
+    ]
     start = marginals.start + sum(means.values())
-    return Boosted(plan.domain, trees, middle + half * start, link)
+    return Boosted(plan.domain, trees, middle + half * start, link, noise)
+
+
+def _leaf_noise(tree: Tree, features: tuple[int, ...], deviation: Floats) -> Floats | None:
+    """Return deviations of bins by leaves; None for pairs, and for what is too large to state."""
+    if len(features) > 1 or not np.isfinite(deviation).all():
+        return None
+    bins = np.zeros((len(deviation), len(tree.domain.attributes)), dtype=tree.domain.dtype)
+    bins[:, features[0]] = np.arange(len(deviation))
+    found = np.zeros(tree.n_leaves)
+    np.maximum.at(found, np.searchsorted(tree.leaves, tree.apply(bins)), deviation)
+    return found
 
 
 def _functions(
@@ -217,20 +254,27 @@ def _functions(
     for at, (shape, sums) in enumerate(rounds):
         weight = (n - max(at, first)) / (n - first)
         features = tuple(shape.features.tolist())
-        stiff = stiffness(plan, marginals, shape).leaves
+        stiff = stiffness(plan, marginals, shape)
         # A round takes back some of the noise of those before it, as it does of any error.
-        left = 1 - plan.rate * (1 - _DAMPING[plan.gradients.loss] * plan.noise / stiff)
-        of_leaves = (step_of(plan, marginals, shape, sums), plan.rate * sigma / stiff, left)
+        left = 1 - plan.rate * (1 - _DAMPING[plan.gradients.loss] * plan.noise / stiff.leaves)
+        of_leaves = (
+            step_of(plan, marginals, shape, sums),
+            plan.rate * sigma / stiff.leaves,
+            left,
+            sigma**2 * direct_variance(stiff, plan.rate),
+        )
         # The first attribute's part varies fastest in the numbers of the leaves.
-        steps, noise, left = (
+        steps, noise, left, direct = (
             one.reshape(*shape.n_parts[::-1], k).transpose(*range(len(features))[::-1], -1)[
                 np.ix_(*shape.parts)
             ]
             for one in of_leaves
         )
-        values, variance = functions.get(features, (0.0, 0.0))
+        values, variance, added = functions.get(features, (0.0, 0.0, 0.0))
         functions[features] = _Function(
-            values + weight * steps, variance * left**2 + (weight * noise) ** 2
+            values + weight * steps,
+            variance * left**2 + (weight * noise) ** 2,
+            added + weight**2 * direct,
         )
     return functions
 

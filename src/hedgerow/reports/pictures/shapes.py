@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,8 +14,13 @@ from hedgerow.tables import Attribute
 from hedgerow.trees.additive import Effect, effect
 from hedgerow.trees.boosted import Boosted
 
-BAND = 1.959964
-"""Standard deviations on each side that hold 95% of the noise."""
+COVERAGE = 0.95
+BAND = NormalDist().inv_cdf((1 + COVERAGE) / 2)
+"""Standard deviations on each side that hold so much of the noise.
+
+The noise of a leaf is a sum of discrete Gaussian variables with public factors, whose deviations
+are thousands of units: the normal law's quantiles are theirs, to more digits than a float has.
+"""
 _MOST_LABELS = 40
 
 
@@ -107,8 +114,8 @@ def _notes(found: Effect, attribute: Attribute) -> list[str]:
     notes = []
     if found.deviation is not None:
         notes.append(
-            "Bands: 95% of the noise that was added, from its known scale alone. They say nothing "
-            "about how far the rows themselves are by chance, and cost no privacy."
+            f"Bands: {COVERAGE:.0%} of the noise added to the sums of the leaves, from its law "
+            "alone. What noise did to the cuts, and chance to the rows, is not in them."
         )
     if found.joint:
         noun = "function" if found.joint == 1 else "functions"
