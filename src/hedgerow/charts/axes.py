@@ -51,8 +51,11 @@ def draw_panel(panel: Panel, ax: Axes) -> Axes:
     ax.set_ylim(panel.y.low, panel.y.high)
     if panel.x.ticks is not None:
         names = [escaped(short(text)) for _, text in panel.x.ticks]
-        turn = {"rotation": 30, "ha": "right"} if len("".join(names)) > 40 else {}
-        ax.set_xticks([at for at, _ in panel.x.ticks], names, fontsize=8, **turn)
+        ax.set_xticks([at for at, _ in panel.x.ticks], names, fontsize=8)
+        if len("".join(names)) > 40:
+            ax.tick_params(axis="x", labelrotation=30)
+            for label in ax.get_xticklabels():
+                label.set_horizontalalignment("right")
     if panel.y.ticks is not None:
         ax.set_yticks(
             [at for at, _ in panel.y.ticks], [escaped(short(text)) for _, text in panel.y.ticks]

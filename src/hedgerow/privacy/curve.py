@@ -31,7 +31,7 @@ METHODS = (
 )
 
 
-class Charges(Protocol):
+class ChargedLedger(Protocol):
     """What a ledger says of its charges."""
 
     @property
@@ -51,7 +51,7 @@ class Charges(Protocol):
         """Return what holds."""
 
 
-def epsilon_over_delta(ledger: Charges, audience: str = "public") -> list[Guarantee]:
+def epsilon_over_delta(ledger: ChargedLedger, audience: str = "public") -> list[Guarantee]:
     """Return the smallest epsilon that an accountant proves for the charges, for every delta.
 
     Marks are left aside: what the charges would be worth, all of them fixed in advance.
@@ -61,7 +61,7 @@ def epsilon_over_delta(ledger: Charges, audience: str = "public") -> list[Guaran
 
 
 def epsilon_after_releases(
-    ledger: Charges, audience: str = "public"
+    ledger: ChargedLedger, audience: str = "public"
 ) -> list[tuple[Release, Guarantee]]:
     """Return what all releases so far cost together, for the first of them, the first two, ...
 
@@ -78,7 +78,7 @@ def epsilon_after_releases(
     return [(releases[i], ledger.figure(_first(calls, i + 1))) for i in at.tolist()]
 
 
-def privacy_panels(ledger: Charges, audience: str = "public") -> list[Panel]:
+def privacy_panels(ledger: ChargedLedger, audience: str = "public") -> list[Panel]:
     """Return both as charts; below each stands why nothing is promised, where that is so."""
     total = ledger.total(audience)
     notes = [] if total.private else [f"NOT PRIVATE: {total.why}"]
@@ -90,7 +90,7 @@ def privacy_panels(ledger: Charges, audience: str = "public") -> list[Panel]:
 
 
 def plot_curve(
-    ledger: Charges, audience: str = "public", axes: Sequence[Axes] | None = None
+    ledger: ChargedLedger, audience: str = "public", axes: Sequence[Axes] | None = None
 ) -> list[Axes]:
     """Draw both on two Axes, by default those of a new figure; H406 without matplotlib."""
     needs_matplotlib()
@@ -123,7 +123,7 @@ def _over_delta(points: Sequence[Guarantee], notes: list[str], *, advance: bool)
                     tips=[f"epsilon {p.epsilon:.4g} at delta {p.delta:.3g}" for p in here],
                 )
             )
-    said = "at each delta, charges fixed in advance" if advance else "what holds at each delta"
+    said = "at each delta, charges fixed in advance" if advance else "at each delta"
     return Panel(
         f"Epsilon {said}",
         Axis("delta", float(DELTAS[0]) / 1.6, float(DELTAS[-1]) * 1.6, log=True),

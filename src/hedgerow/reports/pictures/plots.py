@@ -174,7 +174,7 @@ class _TreePlot:
                 color=LIGHT["soft" if small else "ink"],
                 ha="left" if left else "center",
                 va="baseline",
-                weight="semibold" if bold else "normal",
+                weight="bold" if bold else "normal",
             )
 
 

@@ -86,12 +86,12 @@ def _edges(attribute: Attribute) -> tuple[NDArray[np.float64], Axis]:
     """Return where the steps of the bins end, and the axis on which they stand."""
     n = attribute.n_bins
     if attribute.bounds is None:
-        edges = np.arange(n + 1) - 0.5
+        edges = np.arange(n + 1, dtype=np.float64) - np.float64(0.5)
         every = -(-n // _MOST_LABELS)
         ticks = tuple((float(i), label) for i, label in enumerate(attribute.labels()))[::every]
         return edges, Axis(attribute.name, -0.5, n - 0.5, ticks=ticks)
     low, high = attribute.bounds
-    edges = np.array([low, *attribute.cuts, high])
+    edges = np.array([low, *attribute.cuts, high], dtype=np.float64)
     if n == attribute.n_values:
         return edges, Axis(attribute.name, low, high)
     # Missing values have a step of their own on the right.

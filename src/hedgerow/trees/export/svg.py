@@ -62,7 +62,7 @@ def _colours(tone: Tone, dark: bool) -> str:
         f".hedgerow-tree text{{fill:{tone['ink']}}}"
         f".hedgerow-tree .small,.hedgerow-tree .key{{fill:{tone['soft']}}}"
         f".hedgerow-tree .when{{stroke:{tone['page']}}}"
-        f".hedgerow-tree .bar{{fill:{tone['bar']}}}" + classes
+        f".hedgerow-tree .track{{fill:{tone['bar']}}}" + classes
     )
 
 
@@ -352,7 +352,7 @@ def _node(face: Face, condition: str, x: float, y: float) -> str:
 
 def _bar(x: float, y: float, width: float, shares: Sequence[tuple[int, float]]) -> str:
     size = f'y="{y:.1f}" height="{_BAR:g}"'
-    parts = [f'<rect class="bar" x="{x:.1f}" width="{width:.1f}" {size}/>']
+    parts = [f'<rect class="track" x="{x:.1f}" width="{width:.1f}" {size}/>']
     for colour, share in shares:
         part = share * width
         if part >= 0.05:
