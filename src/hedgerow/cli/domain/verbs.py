@@ -1,8 +1,9 @@
-"""``hedgerow domain``: what is public about a table, drafted and checked."""
+"""Verbs of ``hedgerow domain``: a draft from data that somebody confirms, and a check."""
 
 from __future__ import annotations
 
 import json
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,10 +19,14 @@ from hedgerow.cli.printing import (
     FormatOption,
     error_fields,
     print_error,
+    print_line,
 )
 from hedgerow.cli.sources import SqlOption, SqlTimeoutOption, TableArgument, source_of
+from hedgerow.errors import Code
 
 if TYPE_CHECKING:
+    from hedgerow.cli.domain.guide import Draft
+    from hedgerow.tables import Domain
     from hedgerow.tables.checking import TableCheck
 
 app = typer.Typer(help="Write and check the public domain of a table.", no_args_is_help=True)
@@ -49,39 +54,96 @@ def suggest(
         Task, typer.Option(help="auto: at most 100 different whole numbers are classes")
     ] = Task.auto,
     bins: Annotated[int, typer.Option(help="largest number of bins of a numeric column")] = 32,
+    public: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--public",
+            metavar="NAME[=VALUES]",
+            help="confirm that what was read of a column, or VALUES (0:120; a,b), is public",
+        ),
+    ] = None,
+    leave_out: Annotated[
+        list[str] | None, typer.Option("--leave-out", help="a column that the domain has not")
+    ] = None,
+    capacity: Annotated[
+        int | None, typer.Option(help="public upper bound on the number of rows")
+    ] = None,
+    draft: Annotated[
+        bool, typer.Option("--draft", help="ask nothing, at a terminal neither")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="file for the domain; else printed")] = None,
+    force: Annotated[bool, typer.Option("--force", help="replace a file of that name")] = False,
     sql: SqlOption = None,
     sql_timeout: SqlTimeoutOption = None,
     delimiter: DelimiterOption = ",",
     encoding: EncodingOption = "utf-8",
 ) -> None:
-    """Print a draft of the domain as TOML: it reads the data, so check every value by hand."""
-    from hedgerow.tables import Domain, TextFormat, read_table
+    """Draft a domain from the data, show what was read, and ask what of it is public.
 
+    At a terminal every column is asked about; in a script --public names what is confirmed. Until
+    all columns are, the file is marked as read from the data, which private fits refuse.
+    """
+    from hedgerow.cli.domain.guide import Draft, ask, may_name_people, print_draft
+    from hedgerow.tables import Domain, TextFormat, read_table
+    from hedgerow.tables.column import name_list
+
+    if out is not None and out.exists() and not force:
+        raise Code.FILE_EXISTS.error(found=str(out))
     source = source_of(table, sql, sql_timeout)
     rows = read_table(source, text=TextFormat(delimiter, encoding))
-    draft = Domain.suggest(
-        rows, target, max_bins=bins, spacing="uniform", task=task.value, quiet=True
+    # Before anything is drafted: a column that is left out may be of a kind that has no domain.
+    for name in leave_out or ():
+        if name not in rows.column_names:
+            raise Code.MISSING_COLUMN.error(
+                expected=f"one of the columns {name_list(rows.column_names)}", found=repr(name)
+            )
+        rows = rows.drop_columns([name])
+    made = Draft(
+        Domain.suggest(rows, target, max_bins=bins, spacing="uniform", task=task.value, quiet=True)
     )
-    note = Console(stderr=True)
-    note.print(
-        "This draft was READ FROM THE DATA. Take out columns that name people, check every bound, "
-        "category and class against public knowledge, add a line such as capacity = 1000 (an upper "
-        'bound on the number of rows), then set provenance = "confirmed public".'
-    )
+    for flag in public or ():
+        made = made.confirm_flag(flag)
+    if capacity is not None:
+        made = made.with_capacity(capacity)
+    note, people = Console(stderr=True), may_name_people(made, rows)
+    print_draft(made, rows, note)
+    if task is Task.auto:
+        _say_classes(made.domain, note)
+    for name, why in people.items():
+        note.print(f"[bold red]{escape(name)!r} {why}: it may name people.[/] Take it out.")
+    if not (draft or public) and sys.stdin.isatty() and sys.stderr.isatty():
+        made = ask(made, rows, people, note)
+    _say_unconfirmed(made, note)
+    if out is None:
+        print(made.to_toml(), end="")
+        return
+    out.write_text(made.to_toml(), encoding="utf-8")
+    print_line(f"{out}: next, hedgerow domain check {out} TABLE", stderr=True)
+
+
+def _say_classes(draft: Domain, note: Console) -> None:
     classes = () if draft.target is None else draft.target.classes or ()
     numbers = [c for c in classes if isinstance(c, int | float) and not isinstance(c, bool)]
-    if task is Task.auto and target is not None and len(numbers) > FEW_CLASSES:
+    if draft.target is not None and len(numbers) > FEW_CLASSES:
         note.print(
-            f"The target {escape(target)!r} was taken for {len(numbers)} classes, since its values "
-            "are whole numbers. If it is a quantity, pass --task regression: it then has bounds."
+            f"The target {escape(draft.target.name)!r} was taken for {len(numbers)} classes, since "
+            "its values are whole numbers. If it is a quantity, pass --task regression: it then "
+            "has bounds."
         )
-    for attribute in draft.attributes:
-        if attribute.kind == "categorical" and 2 * attribute.n_values > rows.num_rows:
-            note.print(
-                f"[bold red]{escape(attribute.name)!r} lists {attribute.n_values} values of "
-                f"{rows.num_rows} rows: it may name people.[/] Take it out."
-            )
-    print(draft.to_toml(), end="")
+
+
+def _say_unconfirmed(draft: Draft, note: Console) -> None:
+    from hedgerow.tables.column import name_list
+
+    left = draft.unconfirmed
+    if left:
+        note.print(
+            f"NOT PUBLIC: the facts of {escape(name_list(left))} were READ FROM THE DATA, and "
+            "nobody has confirmed them; private fits refuse this domain. Name what is public "
+            '(--public), or correct the file by hand and set provenance = "confirmed public".'
+        )
+    if draft.domain.capacity is None:
+        note.print("No capacity: pass --capacity, a public upper bound on the number of rows.")
 
 
 @app.command("check")

@@ -1,0 +1,274 @@
+"""From a draft that was read from data to a public domain: what its owner confirms, by column.
+
+A fact is public when somebody says so, by name: at a terminal one column after the other, in a
+script with ``--public``. What nobody has confirmed keeps the whole draft from being used, and the
+file says which facts these are.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from hedgerow.cli.printing import print_line
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.tables import Attribute, Domain, Target
+from hedgerow.tables.attribute import format_number
+
+if TYPE_CHECKING:
+    from hedgerow.tables.attribute import Category
+
+_SHOWN = 8
+_BLOCK = "[[attributes]]"
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A domain whose facts were read from rows, and the columns that somebody has confirmed."""
+
+    domain: Domain
+    public: frozenset[str] = frozenset()
+
+    @property
+    def facts(self) -> list[Attribute | Target]:
+        """All columns, the target last."""
+        target = self.domain.target
+        return [*self.domain.attributes, *([] if target is None else [target])]
+
+    @property
+    def unconfirmed(self) -> list[str]:
+        """Columns whose facts are values of rows, as far as anybody has said."""
+        return [fact.name for fact in self.facts if fact.name not in self.public]
+
+    def without(self, name: str) -> Draft:
+        """Return it without a column; H117 if none is left."""
+        left = [one for one in self.domain.names if one != name]
+        return replace(self, domain=self.domain.select(left))
+
+    def confirm(self, name: str, values: str | None = None) -> Draft:
+        """Return it with a column public, as it was read or with other values.
+
+        `values`: bounds (``0:120``, also dates), or categories or classes with commas between them.
+        H104 for a column that it has not; H113, H116 or H501 for values that are none.
+        """
+        domain, target = self.domain, self.domain.target
+        if values is not None and target is not None and name == target.name:
+            label = Target.model_validate(target.model_dump() | _changed(target, values))
+            domain = domain.model_copy(update={"target": label})
+        elif target is None or name != target.name:
+            i = domain.index(name)
+            attributes = list(domain.attributes)
+            if values is not None:
+                change = attributes[i].model_dump() | _changed(attributes[i], values)
+                attributes[i] = Attribute.model_validate(change)
+            domain = domain.model_copy(update={"attributes": tuple(attributes)})
+        return Draft(domain, self.public | {name})
+
+    def confirm_flag(self, flag: str) -> Draft:
+        """Return it after ``NAME`` or ``NAME=VALUES``; a name may have that sign in it."""
+        if flag in {fact.name for fact in self.facts} or "=" not in flag:
+            return self.confirm(flag)
+        name, _, values = flag.rpartition("=")
+        return self.confirm(name, values)
+
+    def with_capacity(self, capacity: int) -> Draft:
+        """Return it with a public upper bound on the number of rows; H117 if it is none."""
+        data = self.domain.model_dump() | {"capacity": capacity}
+        return replace(self, domain=Domain.model_validate(data))
+
+    def to_toml(self) -> str:
+        """Return the file, in which comments say what is confirmed and what was read."""
+        whole = not self.unconfirmed
+        text = (self.domain.confirm_public() if whole else self.domain).to_toml()
+        facts = iter(self.domain.attributes)
+        lines = []
+        for line in text.splitlines():
+            if line == _BLOCK:
+                lines.append(self._comment(next(facts)))
+            elif line == "[target]" and self.domain.target is not None:
+                lines.append(self._comment(self.domain.target))
+            lines.append(line)
+        return "\n".join([*self._head(), *lines, ""])
+
+    def _head(self) -> list[str]:
+        left = len(self.unconfirmed)
+        if not left:
+            head = ["# Every fact below was read from the data, or typed, and confirmed as public."]
+        else:
+            head = [
+                f"# READ FROM THE DATA: facts of {left} of {len(self.facts)} columns are values of "
+                "somebody's rows, and not public.",
+                "# Private fits refuse this file. Correct each of them by what everybody may know, "
+                'then set provenance = "confirmed public".',
+            ]
+        if self.domain.capacity is None:
+            head.append("# Add a line such as capacity = 1000: a public upper bound on the rows.")
+        return head
+
+    def _comment(self, fact: Attribute | Target) -> str:
+        if fact.name in self.public:
+            return f"# {_what(fact)}: confirmed as public"
+        return f"# {_what(fact)}: read from the data, not public"
+
+
+def _what(fact: Attribute | Target) -> str:
+    if isinstance(fact, Target):
+        return "bounds" if fact.classes is None else "classes"
+    if fact.categories is not None:
+        return "categories, and whether values are missing"
+    return f"{'bounds' if fact.edges is None else 'bounds, edges'}, and whether values are missing"
+
+
+def _values(fact: Attribute | Target) -> tuple[Category, ...] | None:
+    return fact.classes if isinstance(fact, Target) else fact.categories
+
+
+def _changed(fact: Attribute | Target, text: str) -> dict[str, object]:
+    listed = _values(fact)
+    if listed is not None:
+        parts = [part.strip() for part in text.split(",")]
+        name = "classes" if isinstance(fact, Target) else "categories"
+        if isinstance(listed[0], str):
+            return {name: tuple(parts)}
+        return {name: tuple(_literal(part) for part in parts)}
+    lo, sign, hi = text.partition(":")
+    # Times of day have that sign in them as well.
+    if "T" in text or text.count(":") > 1 or not sign:
+        lo, sign, hi = text.partition("..")
+    if not sign:
+        raise Code.BAD_PARAMETER.error(
+            expected="two bounds, such as 0:120, or 2001-01-01..2020-12-31",
+            found=repr(text),
+        )
+    change: dict[str, object] = {"bounds": (_number(lo), _number(hi))}
+    if isinstance(fact, Attribute) and fact.edges is not None:
+        # Its edges were cut from the rows.
+        change |= {"edges": None, "bins": len(fact.edges) + 1 if len(fact.edges) else 2}
+    return change
+
+
+def _literal(text: str) -> Category:
+    try:
+        value = json.loads(text.lower())
+    except ValueError:
+        value = None
+    if not isinstance(value, bool | int | float):
+        raise Code.BAD_PARAMETER.error(
+            expected="numbers, or true and false, with commas between them", found=repr(text)
+        )
+    return value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise Code.BAD_PARAMETER.error(
+            expected="a number, or a date such as 2020-12-31", found=repr(text)
+        ) from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _is_moment(rows: pa.Table, name: str) -> bool:
+    kind = rows.schema.field(name).type
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def _read_text(fact: Attribute | Target, rows: pa.Table) -> str:
+    """Say what was read of a column, for its owner's eyes."""
+    listed = _values(fact)
+    if listed is not None:
+        more = "" if len(listed) <= _SHOWN else f", ... ({len(listed)} in all)"
+        return ", ".join(map(str, listed[:_SHOWN])) + more
+    assert fact.bounds is not None
+    if _is_moment(rows, fact.name):
+        ends = [datetime.fromtimestamp(b, UTC).isoformat(sep=" ") for b in fact.bounds]
+        return " to ".join(end[:19].removesuffix(" 00:00:00") for end in ends)
+    lo, hi = (format_number(bound, 6) for bound in fact.bounds)
+    return f"{lo} to {hi}"
+
+
+def may_name_people(draft: Draft, rows: pa.Table) -> dict[str, str]:
+    """Return the columns that look like names or ids of people, and why."""
+    found = {}
+    for attribute in draft.domain.attributes:
+        column = rows.column(attribute.name)
+        if attribute.kind == "categorical":
+            if 2 * attribute.n_values > rows.num_rows:
+                found[attribute.name] = f"lists {attribute.n_values} values of {rows.num_rows} rows"
+        elif (
+            pa.types.is_integer(column.type)
+            and pc.count_distinct(column, mode="all").as_py() == rows.num_rows > 1
+        ):
+            found[attribute.name] = "is another whole number in every row"
+    return found
+
+
+def print_draft(draft: Draft, rows: pa.Table, console: Console) -> None:
+    """Print what was read, and what has to be confirmed."""
+    table = Table(title=f"Read from {rows.num_rows:,} rows, for their owner's eyes", box=None)
+    for heading in ("column", "type", "missing", "was read", "to be confirmed as public"):
+        table.add_column(heading, justify="left", overflow="fold")
+    for fact in draft.facts:
+        column = rows.column(fact.name)
+        # Of floats, NaN is missing as well.
+        missing = pc.sum(pc.is_null(column, nan_is_null=True)).as_py() or 0
+        cells = fact.name, str(column.type), f"{missing:,}", _read_text(fact, rows)
+        done = "confirmed" if fact.name in draft.public else _what(fact)
+        table.add_row(*map(escape, cells), done)
+    console.print(table)
+
+
+def ask(draft: Draft, rows: pa.Table, people: dict[str, str], console: Console) -> Draft:
+    """Ask about every column, then for the capacity; an answer that is none is asked for again."""
+    console.print(
+        "\nA fact is public if you would know it, and may tell it, without these rows. For each "
+        "column: [bold]y[/] public as it is; [bold]x[/] leave the column out; public values in "
+        "place of those that were read; or Enter: not confirmed."
+    )
+    for fact in draft.facts:
+        is_target = isinstance(fact, Target)
+        example = "0:120" if _values(fact) is None else "a,b,c"
+        keys = f"y / {'' if is_target else 'x / '}{example} / Enter"
+        why = f" (it {people[fact.name]}: it may name people)" if fact.name in people else ""
+        while True:
+            question = f"{fact.name}: {_read_text(fact, rows)}{why} [{keys}]"
+            answer = typer.prompt(question, default="", show_default=False, err=True).strip()
+            try:
+                draft = _answered(draft, fact, answer)
+                break
+            except HedgerowError as error:
+                print_line(f"  {error.found}; expected {error.expected}", stderr=True)
+    while draft.domain.capacity is None:
+        question = "capacity: a public upper bound on the number of rows [number / Enter]"
+        answer = typer.prompt(question, default="", show_default=False, err=True).strip()
+        if not answer:
+            break
+        try:
+            draft = draft.with_capacity(int(answer.replace("_", "")))
+        except (ValueError, HedgerowError):
+            console.print("  expected a whole number of at least 1")
+    return draft
+
+
+def _answered(draft: Draft, fact: Attribute | Target, answer: str) -> Draft:
+    if not answer:
+        return draft
+    if answer == "y":
+        return draft.confirm(fact.name)
+    if answer == "x" and isinstance(fact, Attribute):
+        return draft.without(fact.name)
+    return draft.confirm(fact.name, answer)

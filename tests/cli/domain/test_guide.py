@@ -1,0 +1,141 @@
+"""A draft becomes public by what its owner says, in flags or at a terminal, and by nothing else."""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+from typer.testing import CliRunner
+
+from hedgerow.cli.main import app
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.tables import Domain
+
+SUGGEST = ("domain", "suggest", "ward.duckdb", "--sql", "SELECT * FROM people", "--target", "ill")
+
+
+@pytest.fixture(autouse=True)
+def _ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("NO_COLOR", "1")
+    with duckdb.connect("ward.duckdb") as made:
+        made.execute(
+            "CREATE TABLE people AS SELECT i AS id, 18 + i % 60 AS age, "
+            "CASE WHEN i % 7 > 0 THEN ['a', 'b', 'c'][1 + i % 3] END AS ward, "
+            "DATE '2001-02-03' + CAST(i AS int) AS born, i % 2 = 0 AS ill FROM range(90) AS r (i)"
+        )
+
+
+def suggest(*more: str) -> tuple[str, str]:
+    result = CliRunner().invoke(app, [*SUGGEST, *more], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout, " ".join(result.stderr.split())
+
+
+def fails(*more: str) -> Code:
+    with pytest.raises(HedgerowError) as caught:
+        suggest(*more)
+    return caught.value.code
+
+
+def test_a_draft_shows_what_was_read_and_what_has_to_be_confirmed() -> None:
+    text, said = suggest()
+    assert re.search(r"ward string 13 a, b, c categories, and whether values are missing", said)
+    assert re.search(r"born date32\[day\] 0 2001-02-03 to 2001-05-03", said)
+    assert "'id' is another whole number in every row: it may name people" in said
+    assert "NOT PUBLIC: the facts of 'id', 'age', 'ward', 'born', 'ill'" in said
+    assert text.startswith("# READ FROM THE DATA: facts of 5 of 5 columns")
+    assert text.count("read from the data, not public") == 5
+    assert Domain.from_toml(text).provenance == "read from data"
+
+
+def test_flags_name_what_is_public_and_all_of_it_has_to_be_named() -> None:
+    flags = ["--leave-out", "id", "--public", "age=0:120", "--public", "ward", "--capacity", "1000"]
+    text, said = suggest(*flags, "--public", "born=1900-01-01..2020-12-31")
+    part = Domain.from_toml(text)
+    assert (part.provenance, part.names) == ("read from data", ("age", "ward", "born"))
+    assert "NOT PUBLIC: the facts of 'ill' were" in said
+    assert text.count("confirmed as public") == 3
+    text, said = suggest(*flags, "--public", "born=1900-01-01..2020-12-31", "--public", "ill")
+    whole = Domain.from_toml(text)
+    assert (whole.provenance, whole.capacity) == ("confirmed public", 1000)
+    assert "NOT PUBLIC" not in said
+    assert "not public" not in text
+    age, ward, born = whole.attributes
+    assert (age.bounds, age.bins, ward.categories) == ((0, 120), 32, ("a", "b", "c"))
+    assert born.bounds == (-2_208_988_800, 1_609_372_800)
+    other = Domain.from_toml(
+        suggest(*flags, "--public", "ward=a,b", "--public", "ill=true,false")[0]
+    )
+    assert other.attributes[1].categories == ("a", "b")
+    assert other.target is not None
+    assert other.target.classes == (True, False)
+
+
+def test_what_is_no_column_and_no_value_is_refused() -> None:
+    assert fails("--public", "wards") is Code.MISSING_COLUMN
+    assert fails("--leave-out", "wards") is Code.MISSING_COLUMN
+    for wrong in ("age=0", "age=0:many", "ill=3,maybe"):
+        assert fails("--public", wrong) is Code.BAD_PARAMETER, wrong
+    assert fails("--public", "age=120:0") is Code.BAD_ATTRIBUTE
+    assert fails("--public", "ward=a,a") is Code.BAD_ATTRIBUTE
+    assert fails("--public", "ill=true,true") is Code.BAD_TARGET
+    assert fails("--capacity", "0") is Code.BAD_DOMAIN
+    Path("domain.toml").write_text("mine")
+    assert fails("--out", "domain.toml") is Code.FILE_EXISTS
+    assert Path("domain.toml").read_text() == "mine"
+
+
+def test_names_with_odd_characters_stay_in_their_comments(tmp_path: Path) -> None:
+    Path("odd.csv").write_text('"a=b\n[x]",c\n1,y\n2,z\n')
+    odd = ("domain", "suggest", "odd.csv", "--public", "a=b\n[x]", "--public", "c", "--draft")
+    result = CliRunner().invoke(app, odd, catch_exceptions=False)
+    domain = Domain.from_toml(result.stdout)
+    assert domain.names == ("a=b\n[x]", "c")
+    assert domain.is_public
+
+
+def at_a_terminal(answers: list[str], *more: str) -> str:
+    """Run the verb in a terminal of its own; answer each question once it stands there."""
+    ours, theirs = pty.openpty()
+    program = [sys.executable, "-m", "hedgerow.cli", *SUGGEST, "--out", "domain.toml", *more]
+    running = subprocess.Popen(
+        program, stdin=theirs, stderr=theirs, stdout=subprocess.DEVNULL, close_fds=True
+    )
+    os.close(theirs)
+    said, left, end = "", list(answers), time.monotonic() + 60
+    while time.monotonic() < end:
+        ready, _, _ = select.select([ours], [], [], 1)
+        try:
+            said += os.read(ours, 4096).decode() if ready else ""
+        except OSError:  # it has ended
+            break
+        if left and re.search(r"Enter\]: $", said):
+            os.write(ours, (left.pop(0) + "\n").encode())
+            said += "\n"
+    assert running.wait(10) == 0, said
+    os.close(ours)
+    assert left == [], said
+    return said
+
+
+def test_at_a_terminal_every_column_is_asked_about() -> None:
+    answers = ["x", "0:many", "0:120", "y", "1900-01-01..2020-12-31", "y", "none", "1000"]
+    said = at_a_terminal(answers)
+    assert "it may name people" in said
+    assert "'many'; expected a number" in " ".join(said.split())
+    text = Path("domain.toml").read_text()
+    domain = Domain.from_toml(text)
+    assert domain.names == ("age", "ward", "born")
+    assert (domain.provenance, domain.capacity) == ("confirmed public", 1000)
+    assert domain.attributes[0].bounds == (0, 120)
+    # Whoever presses Enter confirms nothing.
+    at_a_terminal([""] * 6, "--force")
+    assert Domain.from_toml(Path("domain.toml")).provenance == "read from data"
