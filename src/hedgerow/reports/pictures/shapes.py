@@ -118,8 +118,8 @@ def _notes(found: Effect, attribute: Attribute) -> list[str]:
             "alone. What noise did to the cuts, and chance to the rows, is not in them."
         )
     if found.joint:
-        noun = "function" if found.joint == 1 else "functions"
-        notes.append(f"{found.joint:,} {noun} of {attribute.name} with others are not in it.")
+        noun, verb = ("function", "is") if found.joint == 1 else ("functions", "are")
+        notes.append(f"{found.joint:,} {noun} of {attribute.name} with others {verb} not in it.")
     return notes
 
 
