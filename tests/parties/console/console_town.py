@@ -1,5 +1,6 @@
 """Three servers whose consoles tests look at: one asks a person before a job begins."""
 
+import os
 import re
 import urllib.request
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from tests.parties.roles.upload_servers import DOMAIN, SERVERS, people, write_cs
 from tests.parties.runs.run_servers import job as server_job
 from tests.parties.towns import Town, set_line, town_in
 
+KILLING = Path(__file__).parents[1] / "killing"
 BUDGET, EPSILON = 1.05, 1.0
 """Of the population and of the job: when it is done, less than a tenth is left."""
 
@@ -40,7 +42,10 @@ def console_town(root: Path) -> Iterator[Town]:
         largest_delta_per_job=1e-6,
     ) as town:
         set_line(town.parties["birch"].folder / "policy.toml", "approvers", '["ann", "bob"]')
-        town.start(*SERVERS)
+        # Cedar can be killed at a point of a run.
+        town.start(*SERVERS[:2])
+        paths = [str(KILLING), *filter(None, [os.environ.get("PYTHONPATH")])]
+        town.start("cedar", PYTHONPATH=os.pathsep.join(paths))
         path = write_csv(root / "people.csv", people(60))
         share_upload(town.parties["north"], path, DOMAIN, id="north-1", population="patients")
         yield town

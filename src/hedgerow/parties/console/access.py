@@ -29,7 +29,7 @@ _MOST_SESSIONS = 16
 _HERE = ("none", "same-origin")
 
 
-class Refused(Exception):  # noqa: N818
+class ConsoleRefusal(Exception):  # noqa: N818
     """A call that is not answered: H939, and a status of HTTP."""
 
     def __init__(self, status: int, found: str, fix: str | None = None) -> None:
@@ -51,7 +51,7 @@ class Access:
         """Refuse a call that does not come from this machine and from this console's own pages."""
         host = headers.get("Host", "")
         if _hostname(host) not in _LOOPBACK:
-            raise Refused(421, "a Host that is neither 127.0.0.1 nor localhost")
+            raise ConsoleRefusal(421, "a Host that is neither 127.0.0.1 nor localhost")
         site, origin = headers.get("Sec-Fetch-Site"), headers.get("Origin")
         # With `Referrer-Policy: no-referrer` browsers send "null" for a form of their own page.
         if origin == "null" and site == "same-origin":
@@ -60,7 +60,7 @@ class Access:
         foreign |= origin is not None and urlsplit(origin).netloc != host
         foreign |= method != "GET" and site != "same-origin" and origin is None
         if foreign:
-            raise Refused(
+            raise ConsoleRefusal(
                 403, "a call from another page", "paste the printed address into the address bar"
             )
 
@@ -91,15 +91,15 @@ class Access:
     def check_form(self, session: str, word: str) -> None:
         """Refuse a form that no page of this session has shown."""
         if not _same(word, self.form_word(session)):
-            raise Refused(403, "a form of another session", "load the page again")
+            raise ConsoleRefusal(403, "a form of another session", "load the page again")
 
     def end_session(self, session: str) -> None:
         """Forget a session."""
         self._sessions.remove(session)
 
 
-def _no_token() -> Refused:
-    return Refused(
+def _no_token() -> ConsoleRefusal:
+    return ConsoleRefusal(
         401,
         "no token of this console, or one of an earlier start",
         "open the address that `hedgerow serve` has printed since it was started, with the token "

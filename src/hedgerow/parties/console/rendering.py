@@ -88,7 +88,7 @@ def notice(title: str, *lines: str) -> str:
     return _environment().get_template("notice.html").render(title=title, lines=lines)
 
 
-class Desk:
+class ConsolePages:
     """Makes the pages of one session; all of them lie below the path `root`."""
 
     def __init__(self, facts: PartyFacts, root: str, word: str) -> None:
@@ -97,7 +97,8 @@ class Desk:
 
     def overview(self) -> str:
         """Return the first page: what needs somebody, then all there is."""
-        return self._render("overview.html", live=True, all=self._facts.overview())
+        found = self._facts.overview()
+        return self._render("overview.html", live=True, all=found, headline=found.headline)
 
     def run(self, run: str) -> str:
         """Return the page of a run: how far it is, and what its job would reveal to whom."""
@@ -108,6 +109,7 @@ class Desk:
             one=one,
             disclosure=self._facts.disclosure(one.run.job),
             decided=self._facts.approval(one.run),
+            until=self._facts.decides_until(one.run),
             balances={balance.population: balance for balance in self._facts.balances()},
         )
 

@@ -19,7 +19,7 @@ from aiohttp import web
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.meeting import listen
-from hedgerow.parties.console.access import COOKIE, Access, Refused
+from hedgerow.parties.console.access import COOKIE, Access, ConsoleRefusal
 from hedgerow.parties.console.facts import PartyFacts
 from hedgerow.parties.wire.gate import Throttle
 from hedgerow.parties.wire.workers import Workers
@@ -128,7 +128,7 @@ class Console:
 
         try:
             response = await self._answer(request)
-        except Refused as refused:
+        except ConsoleRefusal as refused:
             self._note(request, refused.status)
             text = rendering.failure(refused.error)
             response = web.Response(status=refused.status, text=text)
@@ -151,7 +151,7 @@ class Console:
         access, url = self._access, urlsplit(request.path_qs)
         access.check_origin(request.method, request.headers)
         if request.method not in ("GET", "POST"):
-            raise Refused(405, f"the method {request.method[:8]}", "use GET or POST")
+            raise ConsoleRefusal(405, f"the method {request.method[:8]}", "use GET or POST")
         if request.method == "GET" and url.path == "/":
             session = access.open_session(_only(url.query, "token"))
             self._note(request, 303)
@@ -173,7 +173,9 @@ class Console:
         while len(body) <= _MAX_BODY and (more := await request.content.readany()):
             body += more
         if len(body) > _MAX_BODY:
-            raise Refused(413, f"a form of more than {_MAX_BODY} bytes", "load the page again")
+            raise ConsoleRefusal(
+                413, f"a form of more than {_MAX_BODY} bytes", "load the page again"
+            )
         form = body.decode("ascii", "replace")
         self._access.check_form(session, _only(form, "word"))
         return form
@@ -202,7 +204,7 @@ class Console:
         from hedgerow.parties.console import rendering
 
         room, _, name = page.partition("/")
-        rooms: dict[str, Callable[[rendering.Desk], str]] = {
+        rooms: dict[str, Callable[[rendering.ConsolePages], str]] = {
             "": lambda desk: desk.overview(),
             "runs": lambda desk: desk.run(name),
             "models": lambda desk: desk.model(name),
@@ -210,7 +212,9 @@ class Console:
         }
         if room not in rooms or bool(name) != (room in ("runs", "models")):
             raise _nothing_there()
-        desk = rendering.Desk(self._facts, self._access.path, self._access.form_word(session))
+        desk = rendering.ConsolePages(
+            self._facts, self._access.path, self._access.form_word(session)
+        )
         return lambda: rooms[room](desk)
 
     def _note(self, request: web.BaseRequest, status: int) -> None:
@@ -230,5 +234,5 @@ def _only(query: str, key: str) -> str:
     return found[0] if len(found) == 1 else ""
 
 
-def _nothing_there() -> Refused:
-    return Refused(404, "no such page", "go back to the first page of the console")
+def _nothing_there() -> ConsoleRefusal:
+    return ConsoleRefusal(404, "no such page", "go back to the first page of the console")
