@@ -143,6 +143,10 @@ def looks(running: Browser, seen: Watched, name: str, shots: Path) -> None:
             again.page.goto(seen.page.url)
             look(again, f"{name}-{how}", shots)
             assert again.errors == []
+    with watched(running, script=False) as plain:
+        plain.page.context.add_cookies(kept["cookies"])  # type: ignore[arg-type]
+        plain.page.goto(seen.page.url)
+        assert plain.page.inner_text("main").strip() == seen.page.inner_text("main").strip()
 
 
 def tab_to(page: Page, id: str) -> None:
@@ -157,7 +161,11 @@ def tab_to(page: Page, id: str) -> None:
 @needs_browser
 def test_a_run_from_its_approval_over_a_kill_to_its_end(town: Town, tmp_path: Path) -> None:
     strikes = town.parties["cedar"].folder / "strikes"
-    strikes.write_text(json.dumps([["keep a stage", "before", "kill"]]))
+    held = strikes.with_name("reached")
+    # It holds still in the first two levels, and is killed in the next one.
+    hold, kill = ["keep a stage", "after", "hold"], ["keep a stage", "before", "kill"]
+    acts = [hold, hold, kill]
+    strikes.write_text(json.dumps(acts))
     job = epsilon_job()
     run, url = town.post(job, "north"), console_url(town, "birch")
     with browser() as running, watched(running) as seen:
@@ -188,6 +196,12 @@ def test_a_run_from_its_approval_over_a_kill_to_its_end(town: Town, tmp_path: Pa
         page.wait_for_selector("text=approved by bob at birch", timeout=WAIT)
         assert page.query_selector("#approve") is None
 
+        # The page gets on with it, and is not loaded again.
+        for level in (1, 2):
+            town.until(held.exists, f"level {level}")
+            page.wait_for_selector(f"#state >> text=level {level} of 5", timeout=WAIT)
+            assert page.get_attribute("#state progress", "value") == str((level - 1) / 5)
+            held.unlink()
         town.until(lambda: town.processes["cedar"].poll() is not None, "cedar to be killed")
         town.kill("cedar")
         page.wait_for_selector("#state >> text=waiting for cedar", timeout=WAIT)
