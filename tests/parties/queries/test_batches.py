@@ -294,8 +294,11 @@ def test_halves_leave_when_all_servers_hold_theirs(
     hall = hall_of(tmp_path, noise="votes", n_trees=3, epsilon=0.1, queries=50)
     queries = hall.put(0, 20)
     finish, key = ReplicatedEngine.finish, QueryKey("ann0", "0" * 32)
+    farewell = threading.Barrier(3)
 
     def fail(engine: ReplicatedEngine) -> None:
+        # Not before all have come to it: a line that is gone must not end the steps before.
+        farewell.wait(60)
         if engine.network.local == (server,):
             raise Code.PEER_GONE.error(found="the power")
         finish(engine)
