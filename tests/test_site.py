@@ -139,16 +139,18 @@ def test_people_can_read_it(site: Path) -> None:
             with watched(running, dark=dark, width=width) as seen:
                 for kind in KINDS:
                     seen.page.goto((site / kind).as_uri())
-                    assert seen.errors == [], kind
-                    assert seen.findings() == [], kind
-                    # What axe-core asks for itself, a page in a folder is refused.
-                    seen.errors.clear()
                     wide = seen.page.evaluate("document.documentElement.scrollWidth")
                     assert wide <= width, kind
+                assert seen.errors == []
+                # Apart from the above: what axe-core asks for, a page in a folder is refused.
+                for kind in KINDS:
+                    seen.page.goto((site / kind).as_uri())
+                    assert seen.findings() == [], kind
                 assert [url for url in seen.asked if not url.startswith(site.as_uri())] == []
         with watched(running) as seen:
             seen.page.goto((site / "how-to/domain.html").as_uri())
-            seen.page.fill(".md-search__input", "noisy max")
+            # The theme looks at keys, not at values that a program puts in.
+            seen.page.locator(".md-search__input").press_sequentially("noisy max")
             first = seen.page.locator(".md-search-result__link").first
             assert "noisy" in first.inner_text().lower()
             assert seen.errors == []
