@@ -169,6 +169,7 @@ def _print(
     print(f"\ntrained: {chosen.model} ({chosen.reason})")
     print(f"model: {files.model}\nledger: {files.ledger}")
     print(f"privacy curve: {files.plot if drawn else 'none, it needs hedgerow[plots]'}")
+    print(f"a page about it: hedgerow report {files.model}")
     if files.owner_only.exists():
         print(f"for the owner's eyes only: {files.owner_only}")
     if account is not None:

@@ -27,8 +27,8 @@ from hedgerow.cli import (
     plan,
     predict,
     query,
+    report,
     serve,
-    show,
     train,
     upload,
     uploads,
@@ -56,7 +56,8 @@ app.add_typer(uploads.app, name="uploads")
 app.command("align-key")(upload.align_key)
 app.command()(fit.fit)
 app.command()(predict.predict)
-app.command()(show.show)
+app.command()(report.show)
+app.command()(report.report)
 app.command()(export.export)
 app.command()(export.ledger)
 app.add_typer(account.app, name="account")

@@ -511,7 +511,7 @@ class Ledger:
         try:
             found = seen_by(self.releases if releases is None else releases, audiences)
             for name in audiences if self.parties is not None else ():
-                if not takes_part(name, self._known_audiences()):
+                if not takes_part(name, self.known_audiences()):
                     raise Code.BAD_RELEASE.error(found=f"audience {name!r}")
             return found
         except HedgerowError as error:
@@ -520,12 +520,13 @@ class Ledger:
             fix = "" if several is None else f"coalition({several.split(' + ')}) for them together"
             others = "" if self.parties is None else "; who takes no part is the public"
             raise error.code.error(
-                expected=f"an audience of this ledger: {', '.join(self._known_audiences())}",
+                expected=f"an audience of this ledger: {', '.join(self.known_audiences())}",
                 found=error.found,
                 fix=fix or f"name one of them, or several with coalition([...]){others}",
             ) from None
 
-    def _known_audiences(self) -> list[str]:
+    def known_audiences(self) -> list[str]:
+        """Return everyone who takes part or is named, by charges or by marks; the public first."""
         marked = (name for mark in self.not_private for name in mark.audiences)
         return list(dict.fromkeys([PUBLIC, *(self.parties or ()), *self.audiences, *marked]))
 

@@ -1,4 +1,4 @@
-"""``hedgerow show``: what a public model promises, and how it decides."""
+"""``hedgerow show`` and ``hedgerow report``: a public model in the terminal, and as a page."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+
+from hedgerow.cli.printing import Format, FormatOption, print_line
+from hedgerow.errors import Code
 
 
 def show(
@@ -39,3 +42,30 @@ def show(
         print(f"{describe(read.model)}\n\n{drawn}", file=sys.stderr if svg else sys.stdout)
     draw = to_svg if svg else to_text
     print(draw(tree, max_depth=depth, noisy=read.privacy is not None))
+
+
+def report(
+    model: Annotated[
+        Path, typer.Argument(help="model file (JSON), or the folder that hedgerow fit made")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="page to write; by default beside the model")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="replace a file of that name")] = False,
+    format: FormatOption = Format.text,
+) -> None:
+    """Write one HTML page about a model: who may learn what, the trees, the ledger, a card."""
+    from hedgerow.parties.store.durable import replacing
+    from hedgerow.reports.model_file import facts_of_file
+    from hedgerow.reports.page import report_page
+
+    page = out or (model / "report.html" if model.is_dir() else model.with_suffix(".report.html"))
+    if page.exists() and not force:
+        raise Code.FILE_EXISTS.error(found=str(page))
+    text = report_page(facts_of_file(model))
+    with replacing(page) as file:
+        file.write(text.encode("utf-8"))
+    if format is Format.json:
+        print(json.dumps({"ok": True, "report": str(page)}))
+    else:
+        print_line(f"wrote {page}")

@@ -1,0 +1,99 @@
+"""Who may learn how much about one person: the totals of a ledger, in figures and in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from hedgerow.privacy import Ledger
+from hedgerow.privacy.accounting import Guarantee, Relation
+from hedgerow.privacy.release import PUBLIC, Audience
+from hedgerow.privacy.statement import fold_roles, summary_row
+
+_WEAK = 10.0
+"""Above this epsilon, e^epsilon is so large that the promise says little."""
+
+
+class AudienceCard(NamedTuple):
+    """What an audience, or several that are alike, may learn about one person.
+
+    `tone` is "good", "warn" or "bad".
+    """
+
+    who: str
+    epsilon: float
+    delta: float
+    tone: str
+    badge: str
+    sentence: str
+
+    @property
+    def figure(self) -> str:
+        """Epsilon as ledgers print it."""
+        return f"{self.epsilon:.6g}" if math.isfinite(self.epsilon) else "no finite ε"
+
+
+def totals_of(ledger: Ledger) -> dict[str, Guarantee]:
+    """Return the total of everyone whom a ledger names, and of the coalitions that it marks."""
+    found = {name: ledger.total(name) for name in ledger.known_audiences()}
+    marked = [mark.audiences for mark in ledger.not_private if len(mark.audiences) > 1]
+    return found | {" + ".join(group): ledger.coalition(group) for group in marked}
+
+
+def cards(totals: Mapping[str, Guarantee], names: Mapping[str, str]) -> list[AudienceCard]:
+    """Return a card for each audience; members of a role who are alike share one."""
+    rows = [summary_row(audience, total, None) for audience, total in totals.items()]
+    folded = {row["audience"]: row for row in fold_roles(rows)}
+    alike: dict[tuple[str, float, float, str], list[str]] = {}
+    for audience, row in folded.items():
+        alone = "any two of" not in audience and " + " not in audience
+        role = Audience.parse(audience).role if alone else audience
+        named = alone and Audience.parse(audience).name is not None
+        key = (f"{role} {named}", row["epsilon"], row["delta"], row["why"])
+        alike.setdefault(key, []).append(audience)
+    return [
+        _card(_who(audiences, names), epsilon, delta, why)
+        for (_, epsilon, delta, why), audiences in alike.items()
+    ]
+
+
+def _who(audiences: list[str], names: Mapping[str, str]) -> str:
+    if audiences == [PUBLIC]:
+        return "Everybody"
+    first = audiences[0]
+    if len(audiences) == 1 and first.startswith("any two of "):
+        members = first.removeprefix("any two of ").split(", ")
+        return f"Any two of {', '.join(names.get(one, one) for one in members)} together"
+    if len(audiences) == 1 and " + " in first:
+        return f"{' and '.join(names.get(one, one) for one in first.split(' + '))} together"
+    known = Audience.parse(first)
+    if known.name is None:
+        return names.get(first, f"All {known.role}s together")
+    said = ", ".join(names.get(one, one) for one in audiences)
+    text = f"{said}, each alone" if len(audiences) > 1 else said
+    return text[:1].upper() + text[1:]
+
+
+def _card(who: str, epsilon: float, delta: float, why: str) -> AudienceCard:
+    if not Guarantee(epsilon, delta, Relation.ADD_REMOVE).private:
+        return AudienceCard(
+            who,
+            math.inf,
+            delta,
+            "bad",
+            "nothing promised",
+            f"No finite epsilon: what they see may tell exact facts about one person. Why: {why}.",
+        )
+    if epsilon == 0 and delta == 0:
+        said = "Nothing that they are shown was computed from anybody's record."
+        return AudienceCard(who, epsilon, delta, "good", "learns nothing", said)
+    said = (
+        "What they see moves the odds of any statement about one person by a factor of at most "
+        f"{math.exp(epsilon):.3g}, compared with a training without that person's record"
+    )
+    said += f"; a chance of {delta:.2g} is left aside." if delta else "."
+    if epsilon > _WEAK:
+        said += " So large a factor protects little."
+        return AudienceCard(who, epsilon, delta, "warn", "large epsilon", said)
+    return AudienceCard(who, epsilon, delta, "good", "bounded", said)

@@ -1,0 +1,123 @@
+"""Facts as one page of HTML, which needs no script, no other file and no network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from hedgerow import __version__
+from hedgerow.privacy import Guarantee, Ledger
+from hedgerow.privacy.statement import WHICH, by_or_why
+from hedgerow.reports.audiences import cards, totals_of
+from hedgerow.reports.facts import Facts
+from hedgerow.reports.ledger_tree import ledger_tree
+from hedgerow.reports.privacy_curve import epsilon_over_delta
+from hedgerow.reports.words import NOT_PROMISED, SETTINGS, model_noun
+from hedgerow.tables import Attribute
+from hedgerow.trees import to_svg
+from hedgerow.trees.boosted import Boosted
+from hedgerow.trees.export.text import describe, function_caption
+from hedgerow.trees.model import Model
+from hedgerow.trees.tree import Tree
+
+_MOST_TREES = 8
+_DEPTH = 5
+_MOST_LABELS = 12
+
+
+def report_page(facts: Facts) -> str:
+    """Return the page; every text of it that comes from outside is escaped."""
+    totals = dict(facts.totals) if facts.ledger is None else totals_of(facts.ledger)
+    return _template().render(
+        facts=facts,
+        words=SETTINGS[facts.setting],
+        noun=model_noun(facts),
+        cards=cards(totals, facts.names),
+        trees=_trees(facts.model, noisy=facts.ledger is not None),
+        sum=describe(facts.model) if isinstance(facts.model, Boosted) else "",
+        attributes=[] if facts.domain is None else list(map(_attribute, facts.domain.attributes)),
+        not_promised=NOT_PROMISED,
+        version=__version__,
+        theme=Markup(files(__package__).joinpath("pages/theme.css").read_text("utf-8")),  # noqa: S704
+        **_ledger_parts(facts.ledger),
+    )
+
+
+def _ledger_parts(ledger: Ledger | None) -> dict[str, Any]:
+    if ledger is None:
+        return {"summary": [], "which": "", "scopes": [], "curves": [], "marks": []}
+    summary = [by_or_why(row) for row in ledger.short_summary()]
+    charged = [audience for audience in ledger.audiences if ledger.calls(audience)]
+    return {
+        "summary": summary,
+        "which": WHICH if any(row["private"] == "yes" for row in summary) else "",
+        "scopes": [ledger_tree(ledger, audience) for audience in charged],
+        "curves": [curve for audience in charged if (curve := _curve(ledger, audience))],
+        "marks": ledger.not_private,
+    }
+
+
+def _curve(ledger: Ledger, audience: str) -> Mapping[str, Any] | None:
+    """Return the curve of an audience to whom something is promised, at every second power."""
+    if not ledger.total(audience).private:
+        return None
+    points: list[Guarantee] = [
+        point for point in epsilon_over_delta(ledger, audience)[::2] if point.private
+    ]
+    return {"audience": audience, "points": points} if points else None
+
+
+def _trees(model: Model | None, *, noisy: bool) -> list[tuple[str, Markup]]:
+    """Return captions and pictures, of many trees the first ones."""
+    if model is None:
+        return []
+    trees = (model,) if isinstance(model, Tree) else model.trees
+    found = []
+    for number, tree in enumerate(trees[:_MOST_TREES]):
+        if isinstance(model, Tree):
+            caption = f"{tree.n_leaves:,} leaves, {tree.depth} levels"
+        elif isinstance(model, Boosted):
+            caption = f"Function {number}, {function_caption(model, number)}: what it adds"
+        else:
+            caption = f"Tree {number}: {tree.n_leaves:,} leaves, {tree.depth} levels"
+        # The picture escapes every text in it.
+        found.append((caption, Markup(to_svg(tree, _DEPTH, noisy=noisy))))  # noqa: S704
+    return found
+
+
+def _attribute(attribute: Attribute) -> tuple[str, str, str, str]:
+    if attribute.kind == "numeric":
+        low, high = attribute.bounds or (0.0, 0.0)
+        values = f"from {low:g} to {high:g}, in {attribute.n_values:,} ranges"
+    else:
+        labels = [str(one) for one in attribute.categories or ()]
+        more = f" and {len(labels) - _MOST_LABELS:,} more" if len(labels) > _MOST_LABELS else ""
+        values = ", ".join(labels[:_MOST_LABELS]) + more
+    missing = "has a value of its own" if attribute.missing == "own bin" else "is refused"
+    return attribute.name, attribute.kind, values, missing
+
+
+@cache
+def _template() -> Any:
+    environment = Environment(
+        loader=PackageLoader("hedgerow.reports", "pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["octets"] = _octets
+    return environment.get_template("report.html")
+
+
+def _octets(n: int) -> str:
+    """Write a number of bytes as people do."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n >= size:
+            return f"{n / size:,.3g} {unit}"
+    return f"{n:,} B"

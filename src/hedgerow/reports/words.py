@@ -1,0 +1,104 @@
+"""What a report says in plain words: who computed, who sees the model, and on what that rests."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hedgerow.reports.facts import Facts, Setting
+from hedgerow.trees.boosted import Boosted
+from hedgerow.trees.tree import Tree
+
+
+class SettingWords(NamedTuple):
+    """How a setting is told to somebody who has never heard of it."""
+
+    how: str
+    seen: str
+    trust: str
+
+
+SETTINGS: dict[Setting, SettingWords] = {
+    "file": SettingWords(
+        "It is described here from its file alone: who computed it, and where, is not written "
+        "there.",
+        "Whoever has the file sees all of the model.",
+        "What is promised about people is what its ledger says, if the file is as it was made.",
+    ),
+    "clear": SettingWords(
+        "It was trained in the clear, by one party who holds the whole table.",
+        "Whoever has the model sees all of it.",
+        "No noise was added: nothing is promised about anybody whose record was used.",
+    ),
+    "holder": SettingWords(
+        "Whoever holds the rows trained it, and added noise to everything that leaves the table.",
+        "The model is made to be published: whoever has it sees all of it.",
+        "Whoever trained it has seen the rows, and is trusted with them.",
+    ),
+    "owners": SettingWords(
+        "Owners answered questions about their own rows, with noise in every answer; no row left "
+        "its owner.",
+        "The tree is published to everybody.",
+        "Owners need to trust nobody but themselves for the noise in their own answers.",
+    ),
+    "servers": SettingWords(
+        "Three servers trained it on secret shares of the owners' rows; no server saw a row.",
+        "The finished model, with its noise, is published to everybody.",
+        "This rests on no two of the three servers working together, and on each of them keeping "
+        "to the protocol.",
+    ),
+    "hidden servers": SettingWords(
+        "Three servers trained it on secret shares of the owners' rows; no server saw a row, a "
+        "count or a split.",
+        "The model stays in shares that no single server can read; analysts may ask it, and see "
+        "answers alone.",
+        "This rests on no two of the three servers working together, and on each of them keeping "
+        "to the protocol.",
+    ),
+    "sites": SettingWords(
+        "Sites that hold different columns of the same records grew it together; no column left "
+        "its site.",
+        "Every site keeps the nodes that test its own columns; nobody has the whole tree.",
+        "This rests on all sites keeping to the protocol. On the way they learn some exact "
+        "numbers, which are listed below.",
+    ),
+    "peers": SettingWords(
+        "Peers who hold different columns of the same records trained it together on secret "
+        "shares; no column left its peer.",
+        "The peers see what the job lets them see of the model, and nobody else sees any of it.",
+        "This rests on all peers keeping to the protocol, and on at least one of them not working "
+        "together with the others.",
+    ),
+}
+
+NOT_PROMISED = (
+    "Epsilon is about one record. Several records of one person add up; what is true of a whole "
+    "group can be learned, and is what the model is for.",
+    "Only what the ledger lists is counted. Row counts, times, names and sizes that the parties "
+    "agreed on are public, and so are attributes and classes.",
+    "Other models of the same people cost their own epsilon: accounts add them up, this page does "
+    "not.",
+    "How good or how fair the model is for a group is not measured here.",
+)
+
+
+def model_noun(facts: Facts) -> str:
+    """Return what was trained, with what it answers, for the middle of a sentence."""
+    target = None if facts.domain is None else facts.domain.target
+    if target is None:
+        return facts.kind
+    if target.classes is None:
+        low, high = target.bounds or (0.0, 0.0)
+        return f"{facts.kind} that estimates {target.name} (from {low:g} to {high:g})"
+    classes = [str(one) for one in target.classes]
+    listed = ", ".join(classes[:5]) + (", ..." if len(classes) > 5 else "")
+    return f"{facts.kind} that answers {target.name} ({listed})"
+
+
+def kind_of(model: object) -> str:
+    """Return what sort of model this is."""
+    if isinstance(model, Tree):
+        return "a decision tree"
+    n = len(model.trees)  # type: ignore[attr-defined]
+    if isinstance(model, Boosted):
+        return f"a boosted model of {n:,} functions"
+    return f"a forest of {n:,} trees"

@@ -1,0 +1,125 @@
+"""`hedgerow report`: the page of a model file, as people see it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from playwright.sync_api import Browser
+from typer.testing import CliRunner
+
+from hedgerow import (
+    Attribute,
+    CARTClassifier,
+    Domain,
+    DPBoostingClassifier,
+    DPTreeClassifier,
+    MedianForestClassifier,
+    Target,
+    TopDownTreeClassifier,
+)
+from hedgerow.cli.main import app
+from hedgerow.errors import HedgerowError
+from hedgerow.privacy import Ledger
+from hedgerow.reports.ledger_tree import ledger_tree
+from hedgerow.reports.model_file import facts_of_file
+from tests.browser import browser, needs_browser, watched
+
+DOMAIN = Domain(
+    attributes=(
+        Attribute(name="age", kind="numeric", bounds=(0, 100), bins=10),
+        Attribute(name="ward", kind="categorical", categories=("a", "b", "<script>x</script>")),
+    ),
+    target=Target(name="ill", classes=(0, 1)),
+    capacity=400,
+)
+MODELS = {
+    "tree": DPTreeClassifier(epsilon=1.0, domain=DOMAIN, max_depth=3),
+    "topdown": TopDownTreeClassifier(epsilon=2.0, domain=DOMAIN, n_splits=4),
+    "median": MedianForestClassifier(epsilon=2.0, domain=DOMAIN, n_estimators=3, max_depth=3),
+    "boosting": DPBoostingClassifier(epsilon=1.0, domain=DOMAIN, delta=1e-6, n_estimators=3),
+    "clear": CARTClassifier(max_depth=2, domain=DOMAIN),
+}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Models, each with its page beside it."""
+    rng = np.random.default_rng(0)
+    wards = np.array(DOMAIN.attributes[1].categories)
+    rows = pd.DataFrame({"age": rng.integers(0, 100, 300), "ward": rng.choice(wards, 300)})
+    folder, found = tmp_path_factory.mktemp("models"), {}
+    for name, model in MODELS.items():
+        found[name] = folder / f"{name}.json"
+        found[name].write_text(model.fit(rows, (rows.age > 60).astype(int)).to_json())
+        done = CliRunner().invoke(app, ["report", str(found[name])])
+        assert done.exit_code == 0, done.output
+        assert done.output.replace("\n", "") == f"wrote {found[name].with_suffix('.report.html')}"
+    return found
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Browser]:
+    with browser() as started:
+        yield started
+
+
+@needs_browser
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("dark", "width"), [(False, 1280), (True, 390)], ids=["light", "dark"])
+def test_a_page_is_whole_and_asks_for_nothing(
+    files: dict[str, Path], running: Browser, name: str, dark: bool, width: int
+) -> None:
+    url = files[name].with_suffix(".report.html").as_uri()
+    with watched(running, dark=dark, width=width) as seen:
+        seen.page.goto(url)
+        assert seen.findings() == []
+        assert seen.page.locator("#model ~ * svg").count() >= 1
+        assert seen.page.locator("main h2").count() == 7
+        # What is wide scrolls in its own box, never the page.
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert seen.asked == [url]
+        assert seen.errors == []
+
+
+@needs_browser
+def test_folds_of_the_ledger_open_by_keyboard(files: dict[str, Path], running: Browser) -> None:
+    with watched(running) as seen:
+        seen.page.goto(files["tree"].with_suffix(".report.html").as_uri())
+        fold = seen.page.locator("#ledger ~ details > summary").first
+        assert fold.evaluate("it => it.parentElement.open")
+        fold.focus()
+        seen.page.keyboard.press("Enter")
+        assert not fold.evaluate("it => it.parentElement.open")
+        seen.page.keyboard.press("Space")
+        assert fold.evaluate("it => it.parentElement.open")
+
+
+@pytest.mark.parametrize("name", ["tree", "topdown", "median", "boosting"])
+def test_epsilons_are_those_of_the_ledger(files: dict[str, Path], name: str) -> None:
+    page = files[name].with_suffix(".report.html").read_text()
+    ledger = facts_of_file(files[name]).ledger
+    assert isinstance(ledger, Ledger)
+    epsilon = f"{ledger.total('public').epsilon:.6g}"
+    assert f'<abbr title="epsilon">ε</abbr> {epsilon}</span>' in page
+    assert ledger_tree(ledger, "public").cost.split(",")[0] == f"ε {epsilon}"
+
+
+def test_a_model_without_a_ledger_promises_nothing(files: dict[str, Path]) -> None:
+    page = files["clear"].with_suffix(".report.html").read_text()
+    assert "<strong>No finite epsilon.</strong>" in page
+    assert "<abbr" not in page
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_names_of_the_domain_are_escaped(files: dict[str, Path], name: str) -> None:
+    page = files[name].with_suffix(".report.html").read_text()
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "default-src 'none'" in page
+
+
+def test_a_page_that_is_there_is_kept(files: dict[str, Path]) -> None:
+    with pytest.raises(HedgerowError, match="H902"):
+        CliRunner().invoke(app, ["report", str(files["tree"])], catch_exceptions=False)
