@@ -340,6 +340,7 @@ PLACES = {
     "privacy": Place(6, 400, "mechanisms, ledger, leakage"),
     "tables": Place(6, 650, "domains, reading, encoding"),
     "net": Place(7, 190, "channels, TLS, meter"),
+    "charts": Place(7, 650, "panels, as SVG or on axes"),
 }
 _WIDTH, _HEIGHT, _PITCH, _MARGIN = 200, 48, 84, 24
 _STYLE = """

@@ -33,7 +33,7 @@ _MOST_LABELS = 12
 def report_page(facts: Facts) -> str:
     """Return the page; every text of it that comes from outside is escaped."""
     totals = dict(facts.totals) if facts.ledger is None else totals_of(facts.ledger)
-    return _template().render(
+    page: str = _template().render(
         facts=facts,
         words=SETTINGS[facts.setting],
         noun=model_noun(facts),
@@ -46,6 +46,7 @@ def report_page(facts: Facts) -> str:
         theme=Markup(files(__package__).joinpath("pages/theme.css").read_text("utf-8")),  # noqa: S704
         **_ledger_parts(facts.ledger),
     )
+    return page
 
 
 def _ledger_parts(ledger: Ledger | None) -> dict[str, Any]:
