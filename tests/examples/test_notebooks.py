@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -57,3 +59,21 @@ def test_notebook_runs(path: Path, tmp_path: Path) -> None:
     for audience, most in PROMISES[path.stem].items():
         assert 0 <= shown[audience] <= most
     assert "scikit-learn" in text
+
+
+def test_three_peers() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples" / "three_peers.py"],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    for part in (
+        "everybody else: epsilon 2",
+        "telephone: epsilon 4",
+        "scikit-learn",
+        "epsilon inf",
+    ):
+        assert part in done.stdout
