@@ -162,8 +162,9 @@ def test_scikit_learn_agrees(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-def noisy_domain() -> Domain:
+def noisy_domain(capacity: int | None = 200) -> Domain:
     return Domain(
+        capacity=capacity,
         attributes=tuple(
             Attribute(name=f"x{i}", kind="numeric", bounds=(0, 1), bins=4) for i in range(3)
         ),
@@ -219,3 +220,19 @@ def test_noise_needs_a_public_domain(noise: str) -> None:
     with pytest.raises(HedgerowError) as caught:
         PivotTreeClassifier(noise=noise, epsilon=1.0, domain=drafted).fit(X, y)
     assert caught.value.code is Code.DOMAIN_READ_FROM_DATA
+
+
+def test_with_noise_the_capacity_is_that_of_the_domain_and_not_the_number_of_rows() -> None:
+    X = np.random.default_rng(0).random((120, 3))
+    y = (X[:, 0] > 0.5).astype(int)
+    noise = {"n_peers": 2, "max_depth": 1, "noise": "splits+leaves", "epsilon": 3.0}
+    plans = []
+    for n in (119, 120):
+        model = PivotTreeClassifier(domain=noisy_domain(), **noise).fit(X[:n], y[:n])
+        plans.append(model.plan_)
+    assert plans[0] == plans[1]
+    assert plans[0].capacity == 200
+    for capacity, code in ((None, Code.MISSING_CAPACITY), (119, Code.CAPACITY_EXCEEDED)):
+        with pytest.raises(HedgerowError) as caught:
+            PivotTreeClassifier(domain=noisy_domain(capacity), **noise).fit(X, y)
+        assert caught.value.code is code

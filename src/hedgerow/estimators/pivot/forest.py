@@ -78,8 +78,8 @@ class PivotForestClassifier(PivotForest, PeersClassifier):
         shares of the peers, and the ledger has a finite epsilon for them, unless rows are aligned
         by `ids`. All nodes are then split, unless `stop_share` has a part of epsilon; that a node
         is pure, `min_samples_leaf` and `min_impurity_decrease` decide nothing. "as published": the
-        paper's noise, of classes alone, which has no finite epsilon. Both need a `domain`, and
-        ``bootstrap=False``: all trees have the same rows, and divide epsilon.
+        paper's noise, of classes alone, which has no finite epsilon. Both need a `domain`
+        with a capacity, and ``bootstrap=False``: all trees have the same rows, and divide epsilon.
     epsilon : float, optional
         Budget of the whole model, where there is noise; add/remove neighbours.
     criterion : {"auto", "max", "gini"}, default="auto"

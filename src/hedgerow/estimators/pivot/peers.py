@@ -23,7 +23,7 @@ from hedgerow.privacy import Ledger
 from hedgerow.protocols.hidden.server_plan import STRUCTURE, exact_release
 from hedgerow.protocols.pivot.options import PeerOptions
 from hedgerow.protocols.pivot.peer_plan import PeerPlan
-from hedgerow.protocols.pivot.programs import PeerTable
+from hedgerow.protocols.pivot.programs import PeerTable, check_rows
 from hedgerow.protocols.pivot.protocol import PeerProtocol
 from hedgerow.protocols.pivot.run import PivotRun, Place, answers_due, ask_peers, run_pivot
 from hedgerow.secure.additive.core import EVERYONE, FEWEST, MOST
@@ -136,9 +136,11 @@ class PeersModel(AccountedEstimator):
         owners = np.zeros(len(encoded.domain.names), dtype=np.int64)
         for i, columns in enumerate(bins):
             owners[list(columns)] = i
+        # A neighbour changes the number of rows: with noise nothing may follow from it.
+        rows = n if ids is None else min(map(len, ids))
         plan = self._options().plan(
             encoded.domain,
-            n if ids is None else min(map(len, ids)),
+            None if self._has_noise() else rows,
             owners=owners.tolist(),
             n_peers=peers,
             target_at=target_at,
@@ -154,6 +156,8 @@ class PeersModel(AccountedEstimator):
             )
             for i, own in enumerate(bins)
         ]
+        for table in tables:
+            check_rows(plan, table)
         self._charge(plan, ledger)
         place: Any = self.engine
         self.run_: PivotRun = run_pivot(plan, tables, ledger, place, seed=self.random_state)

@@ -63,6 +63,11 @@ class GrowthParameters(PeersEstimator):
         if not self.domain.is_public:
             found = f"provenance {self.domain.provenance!r}"
             raise Code.DOMAIN_READ_FROM_DATA.error(found=found)
+        if self.domain.capacity is None:
+            raise Code.MISSING_CAPACITY.error(
+                found="a domain without one, beside noise",
+                fix="declare capacity in the domain: a public bound on the rows, not their number",
+            )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -120,7 +125,8 @@ class PivotTreeClassifier(PivotTree, PeersClassifier):
         shares of the peers, and the ledger has a finite epsilon for them, unless rows are aligned
         by `ids`. All nodes are then split, unless `stop_share` has a part of epsilon; that a node
         is pure, `min_samples_leaf` and `min_impurity_decrease` decide nothing. "as published": the
-        paper's noise, of classes alone, which has no finite epsilon. Both need a `domain`.
+        paper's noise, of classes alone, which has no finite epsilon. Both need a `domain` with a
+        capacity.
     epsilon : float, optional
         Budget of the whole model, where there is noise; add/remove neighbours.
     criterion : {"auto", "max", "gini"}, default="auto"

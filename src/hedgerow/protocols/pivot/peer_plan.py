@@ -55,6 +55,11 @@ class PeerPlan(ABC):
 
     audience: ClassVar[str] = EVERYONE
 
+    @property
+    def is_noisy(self) -> bool:
+        """Whether there is noise of any kind; the capacity is then no number of rows."""
+        return False
+
     def __post_init__(self) -> None:
         if not FEWEST <= self.n_peers <= MOST:
             raise Code.BAD_PARAMETER.error(
