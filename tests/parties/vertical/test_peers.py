@@ -109,6 +109,10 @@ def test_weights_are_those_of_one_process_and_peers_ask_for_probabilities(
         asked = json_of(town.command("rook", "query", "tennis", *given, "--proba"))["rows"]
         classes = json_of(town.command("rook", "query", "tennis", *given))["rows"]
         assert [row["class"] for row in asked] == [row["class"] for row in classes]
+        for name in PEERS:
+            with open_store(town.parties[name].state).snapshot() as made:
+                kinds = [one["what"] for one in made.each("questions", model="tennis")]
+            assert sorted(kinds) == ["class", "probabilities"]
         plan_here, bins = aligned(job), {j: weather().bins[[0, 8], j] for j in range(4)}
         chances = ask_peers(plan_here, here.model, bins, 2, charged(plan_here), proba=True)
         for row, expected_row in zip(asked, chances, strict=True):

@@ -108,12 +108,14 @@ def test_the_last_of_several_counts(stores: Stores) -> None:
             stores.keep(place, session)
     assert stores.files() == 3
     assert all(found is not None for found in stores.taken())
+
+
+def test_preparations_that_fail_are_counted(stores: Stores) -> None:
     stock = PreparedStock(stores.states[0], RUN)
-    for _ in range(MOST_TIMES - 2):
-        stock.check_times()
-        stores.keep(0)
+    for _ in range(MOST_TIMES):
+        stock.count()
     with pytest.raises(HedgerowError) as caught:
-        stock.check_times()
+        stock.count()
     assert caught.value.code is Code.WRONG_RUN_STATE
 
 

@@ -148,7 +148,7 @@ class HolderAnswers(HolderSessions):
         with ExitStack() as stack:
             self.take_seat(stack)
             doorway = stack.enter_context(self._port.expect(session))
-            self._charge(fields.model, self.config.name, session, rows)
+            self._charge(fields.model, self.config.name, session, rows, side.what)
             invited = {
                 "model": fields.model,
                 "proba": fields.proba,
@@ -182,7 +182,7 @@ class HolderAnswers(HolderSessions):
         session = bytes.fromhex(fields.session)
         if ids is not None:
             # A refusal says that an instance is not here: it counts as an answer does.
-            self._charge(fields.model, caller.name, session, fields.rows)
+            self._charge(fields.model, caller.name, session, fields.rows, side.what)
         try:
             side.prepare(ids, job.holders.index(caller.name), self._lock)
         except HedgerowError as error:
@@ -198,7 +198,7 @@ class HolderAnswers(HolderSessions):
         with ExitStack() as stack:
             self.take_seat(stack)
             if ids is None:
-                self._charge(fields.model, caller.name, session, fields.rows)
+                self._charge(fields.model, caller.name, session, fields.rows, side.what)
             doorway = self._port.expect(session)
             # The thread gives the seat back.
             stack.pop_all()
@@ -232,7 +232,7 @@ class HolderAnswers(HolderSessions):
         what = f"answers of {job.model_name}"
         self._accounts.charge(job.population, f"answers:{job.hash}", *worst(costs), what=what)
 
-    def _charge(self, model: str, asker: str, session: bytes, rows: int) -> None:
+    def _charge(self, model: str, asker: str, session: bytes, rows: int, what: str) -> None:
         """Count instances, within the policy of this party; on the disk when this returns."""
         with self._lock, open_store(self.config.state).transaction("charge instances") as made:
             before = [(one["analyst"], one["n"]) for one in made.each("questions", model=model)]
@@ -241,9 +241,9 @@ class HolderAnswers(HolderSessions):
                 by_analyst=sum(n for name, n in before if name == asker),
                 by_all=sum(n for _, n in before),
             )
-            asked = Asked(QueryKey(asker, session.hex()), "class", rows, "")
+            asked = Asked(QueryKey(asker, session.hex()), what, rows, "")
             made.put("questions", charged_row(model, asked))
-            made.tell("question", {"model": model, "by": asker, "rows": rows})
+            made.tell("question", {"model": model, "by": asker, "rows": rows, "what": what})
 
 
 def is_in_pieces(config: PartyConfig, model: str) -> bool:

@@ -43,13 +43,24 @@ class PreparedStock:
                 fix="let it begin: it makes what it lacks",
             )
 
+    def count(self) -> None:
+        """Count a preparation before it begins, whether it succeeds or not; H893 for one too many.
+
+        What was prepared before stays good until another stock takes its place.
+        """
+        self.check_times()
+        with self._store.transaction("count a preparation") as made:
+            row = made.row("prepared", run=self._run)
+            before = {"run": self._run, "session": _NONE, "times": 0} if row is None else row
+            made.put("prepared", {**before, "times": before["times"] + 1})
+
     def keep(self, session: bytes, stock: Arrays, key: bytes) -> None:
         """Keep a stock in the place of any before; durable when this returns."""
         folder = self._state.folder("runs", self._run, PREPARED)
         write_arrays(self._path(session), stock, key, about=self._about(session))
         with self._store.transaction("keep what was prepared") as made:
             row = made.row("prepared", run=self._run)
-            times = 1 if row is None else row["times"] + 1
+            times = 0 if row is None else row["times"]
             made.put("prepared", {"run": self._run, "session": session, "times": times})
             made.tell("prepared", {"run": self._run, "session": session.hex()})
         for path in folder.iterdir():

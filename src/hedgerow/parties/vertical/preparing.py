@@ -100,13 +100,17 @@ class PeerPreparations(HolderSessions):
 
     def _make(self, job: PivotJob, session: bytes, doorway: Doorway) -> Fields:
         state, begun = self.config.state, time.monotonic()
-        with doorway, self.meet_holders(job, session, doorway) as network:
-            stock = prepare_stock(network, job.make_plan())
-            PreparedStock(state, job.run_id).keep(session, stock, operator_key(self.config.folder))
-            # Who has asked is told that all have it.
-            confirm(network, session.ljust(32, b"\0"))
-            network.farewell(range(network.n))
-            sent = network.meter.snapshot()
+        with doorway:
+            # One that fails has taken the time of all peers, too.
+            own = PreparedStock(state, job.run_id)
+            own.count()
+            with self.meet_holders(job, session, doorway) as network:
+                stock = prepare_stock(network, job.make_plan())
+                own.keep(session, stock, operator_key(self.config.folder))
+                # Who has asked is told that all have it.
+                confirm(network, session.ljust(32, b"\0"))
+                network.farewell(range(network.n))
+                sent = network.meter.snapshot()
         # Attempt 0: what was sent before the first one.
         RunMeter(open_store(state), job.run_id, 0).write(sent)
         kept = sum(array.nbytes for array in stock.values())

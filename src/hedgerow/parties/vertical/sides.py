@@ -47,6 +47,8 @@ class AnsweringSide(ABC):
     """
 
     all_know_ids: bool
+    what: str
+    """What an answer tells: "class", "value", "probabilities" and so on."""
 
     @abstractmethod
     def prepare(self, ids: Ids | None, asker: int, lock: threading.Lock) -> None:
@@ -64,7 +66,7 @@ class AnsweringSide(ABC):
 class SiteSide(AnsweringSide):
     """A site, whose nodes are asked along the path of an instance."""
 
-    all_know_ids = False
+    all_know_ids, what = False, "class"
 
     def __init__(self, config: PartyConfig, job: VerticalJob, model: str) -> None:
         self._config, self._job, self._model = config, job, model
@@ -114,7 +116,7 @@ class PeerSide(AnsweringSide):
     ) -> None:
         self._config, self._job, self._model = config, job, model
         plan = job.make_plan()
-        self._what = peer_protocol(plan).asks(plan, proba)
+        self.what = peer_protocol(plan).asks(plan, proba)
 
     def prepare(self, ids: Ids | None, asker: int, lock: threading.Lock) -> None:
         """See `AnsweringSide.prepare`."""
@@ -139,7 +141,7 @@ class PeerSide(AnsweringSide):
 
     def attend(self, network: TLSNetwork, asker: int, rows: int) -> Found | None:
         """See `AnsweringSide.attend`."""
-        job, plan, what = self._job, self._job.make_plan(), self._what
+        job, plan, what = self._job, self._job.make_plan(), self.what
         question = PeerQuestion(asker, rows, what)
         found = respond(Context(network, job.peers, plan, question, self._part, self._ledger))
         if found is None:
