@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -40,6 +40,16 @@ def claim(where: str, said: str, verdict: Verdict, evidence: str) -> dict[str, A
 def verdict_of(whole: bool, part: bool = False) -> Verdict:
     """Return the verdict on a claim that holds as it stands, or else at least in part."""
     return "holds" if whole else "holds in part" if part else "does not hold"
+
+
+def verdict_on(settings: Sequence[bool]) -> Verdict:
+    """Judge a claim by the settings it was tried in, each with whether it came out there.
+
+    All: it holds. More than half: in part. Otherwise, and if there are none, it does not hold. A
+    claim of two quantities has the settings of both.
+    """
+    held = sum(map(bool, settings))
+    return verdict_of(0 < held == len(settings), part=2 * held > len(settings))
 
 
 WORDS = ("run", "claims", "findings", "figures", "plots", "report", "page", "__main__")
