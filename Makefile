@@ -39,7 +39,7 @@ check: .venv/.test
 	$(BIN)/mypy
 	$(BIN)/python tools/house.py check
 
-# The experiments of a paper: make reproduce SEED=000
+# The experiments of all papers, one after another, or of one: make reproduce SEED=000
 reproduce: .venv/.test .venv/.kernels
 	$(BIN)/python -m reproduce $(SEED)
 
