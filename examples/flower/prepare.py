@@ -20,7 +20,7 @@ from sklearn.datasets import load_breast_cancer
 
 from hedgerow.parties.consortium.founding import policy_toml
 from hedgerow.parties.consortium.policy import Policy
-from hedgerow.parties.runs.topdown_job import TopDownJob
+from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.store.durable import make_private, write_new
 
 HERE = Path(__file__).parent

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from hedgerow.cli.main import app
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.runs.topdown_part import encoded_table
 from hedgerow.parties.store.own_tables import own_table
 from hedgerow.parties.store.uploads import read_manifest
+from hedgerow.parties.topdown.part import encoded_table
 from hedgerow.tables import SqlQuery
 from hedgerow.tables.absorbing import AbsorbedRows
 from tests.estimators.one_table import people, write_files

@@ -27,13 +27,13 @@ from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.roles.uploading import share_upload
 from hedgerow.parties.runs.job_files import Job
 from hedgerow.parties.runs.jobs import ServerJob
-from hedgerow.parties.runs.topdown_job import TopDownJob
-from hedgerow.parties.runs.topdown_part import encoded_table
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.ledgers import DurableLedger
 from hedgerow.parties.store.meters import read_meter
 from hedgerow.parties.store.models import StoredModel
 from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
+from hedgerow.parties.topdown.job import TopDownJob
+from hedgerow.parties.topdown.part import encoded_table
 from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.parties.vertical.peer_job import PivotJob
 from hedgerow.parties.vertical.peer_part import read_state
@@ -50,7 +50,7 @@ from hedgerow.trees import Tree, read_model
 from tests.everywhere.transcripts import WHERE, Line, Transcript, note_all, noted_by, transcript_of
 from tests.examples.local_grid import LocalGrid
 from tests.parties.runs import topdown_jobs
-from tests.parties.runs.topdown_jobs import NO_NOISE, OWNERS, SERVERS, people
+from tests.parties.topdown.topdown_jobs import NO_NOISE, OWNERS, SERVERS, people
 from tests.parties.vertical import peer_towns, site_towns
 from tests.parties.vertical.peer_towns import PEERS
 from tests.parties.vertical.site_towns import SITES, SiteFiles, VerticalTown

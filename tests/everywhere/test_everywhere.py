@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from hedgerow.parties.runs.jobs import ServerJob
-from hedgerow.parties.runs.topdown_job import TopDownJob
+from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.parties.vertical.part import OTHERS
 from hedgerow.parties.vertical.peer_job import PivotJob

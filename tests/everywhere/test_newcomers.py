@@ -21,7 +21,7 @@ import pytest
 
 from tests.parties.free_ports import free_ports
 from tests.parties.runs.party_jobs import DOMAIN
-from tests.parties.runs.topdown_jobs import people
+from tests.parties.topdown.topdown_jobs import people
 from tests.parties.towns import PATIENCE
 from tests.parties.vertical.site_towns import SITES, SiteFiles
 

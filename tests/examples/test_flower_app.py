@@ -13,11 +13,11 @@ sys.path.append(str(Path(__file__).parents[2] / "examples" / "flower"))
 from federation import deployed, simulated, simulation_options
 from prepare import prepare
 
-from hedgerow.parties.runs.topdown_job import TopDownJob
-from hedgerow.parties.runs.topdown_part import encoded_table
 from hedgerow.parties.store.accounts import balances_in
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
+from hedgerow.parties.topdown.job import TopDownJob
+from hedgerow.parties.topdown.part import encoded_table
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.topdown.run import TopDownRun, run_topdown
 from hedgerow.tables.absorbing import AbsorbedRows

@@ -19,11 +19,11 @@ from topdown_app.messages import ANSWER, NAME, REFUSED, read_field, record
 from topdown_app.server_app import grow
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.runs.topdown_job import TopDownJob
-from hedgerow.parties.runs.topdown_part import encoded_table
 from hedgerow.parties.store.accounts import balances_in
 from hedgerow.parties.store.database import Store, open_store
 from hedgerow.parties.store.durable import Claim, StateFolder
+from hedgerow.parties.topdown.job import TopDownJob
+from hedgerow.parties.topdown.part import encoded_table
 from hedgerow.protocols.topdown.coordinator import Coordinator
 from hedgerow.protocols.topdown.run import TopDownRun, run_topdown
 from hedgerow.protocols.topdown.wire import Ask, TopDownAnswer

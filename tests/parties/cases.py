@@ -28,8 +28,8 @@ from hedgerow.secure.replicated.outside import join_halves
 from hedgerow.tables import Domain, Target
 from tests.parties.roles.upload_servers import DOMAIN, people, write_csv
 from tests.parties.runs.run_servers import job as server_job
-from tests.parties.runs.topdown_jobs import NO_NOISE, topdown_town
-from tests.parties.runs.topdown_jobs import make_job as topdown_job
+from tests.parties.topdown.topdown_jobs import NO_NOISE, topdown_town
+from tests.parties.topdown.topdown_jobs import make_job as topdown_job
 from tests.parties.towns import PATIENCE, Town
 from tests.parties.vertical.peer_towns import PeerTown
 from tests.parties.vertical.peer_towns import make_job as pivot_job

@@ -431,7 +431,7 @@ SITES = {
 
 def jobs() -> dict[str, Any]:
     from hedgerow.parties.runs.jobs import ServerJob
-    from hedgerow.parties.runs.topdown_job import TopDownJob
+    from hedgerow.parties.topdown.job import TopDownJob
     from hedgerow.parties.vertical.job import VerticalJob
 
     common = {

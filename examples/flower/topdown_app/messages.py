@@ -10,7 +10,7 @@ from flwr.app import ConfigRecord, Error, Message, RecordDict
 
 from hedgerow.errors import Code
 from hedgerow.net.network import Array, Network, Route
-from hedgerow.parties.runs.topdown_job import TopDownJob
+from hedgerow.parties.topdown.job import TopDownJob
 
 ANSWER = "train.answer"
 """Type of a message with a question."""

@@ -29,7 +29,7 @@ from hedgerow.parties.consortium.names import Name
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.runs.admission import check_policy
 from hedgerow.parties.runs.memory import RunMemory
-from hedgerow.parties.runs.topdown_part import OWNER_ONLY_FILE, encoded_table, pin_table
+from hedgerow.parties.topdown.part import OWNER_ONLY_FILE, encoded_table, pin_table
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import Claim, StateFolder, check_private, replacing

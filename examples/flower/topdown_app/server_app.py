@@ -16,7 +16,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.runs.memory import RunMemory
-from hedgerow.parties.runs.topdown_job import TopDownJob
+from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import FOLDER_MODE, Claim, StateFolder, replacing
 from hedgerow.privacy import Ledger

@@ -7,8 +7,8 @@ import pytest
 from hedgerow.errors import Code
 from hedgerow.parties.runs.job_files import MAX_JOB_BYTES, JobFile
 from hedgerow.parties.runs.jobs import ServerJob
-from hedgerow.parties.runs.topdown_job import TopDownJob
-from tests.parties.runs.topdown_jobs import DOMAIN, job_dict, make_job
+from hedgerow.parties.topdown.job import TopDownJob
+from tests.parties.topdown.topdown_jobs import DOMAIN, job_dict, make_job
 from tests.parties.wire.parties_calls import refuses
 
 

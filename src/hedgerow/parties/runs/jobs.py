@@ -41,7 +41,7 @@ from hedgerow.parties.evaluation.job import EvaluationJob
 from hedgerow.parties.runs.job_files import MAX_JOB_BYTES as MAX_JOB_BYTES
 from hedgerow.parties.runs.job_files import Job, data_of_file, data_of_text
 from hedgerow.parties.runs.job_tables import UploadsJob
-from hedgerow.parties.runs.topdown_job import TopDownJob
+from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.parties.vertical.peer_job import PivotJob
 from hedgerow.protocols.contract import MAX_COUNT, Options, Size

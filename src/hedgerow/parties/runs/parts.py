@@ -11,8 +11,8 @@ from hedgerow.parties.runs.hidden_part import ServerPart
 from hedgerow.parties.runs.job_files import Job
 from hedgerow.parties.runs.jobs import ServerJob
 from hedgerow.parties.runs.part import Part as Part
-from hedgerow.parties.runs.topdown_job import TopDownJob
-from hedgerow.parties.runs.topdown_part import TopDownPart
+from hedgerow.parties.topdown.job import TopDownJob
+from hedgerow.parties.topdown.part import TopDownPart
 from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.parties.vertical.part import VerticalPart
 from hedgerow.parties.vertical.peer_job import PivotJob

@@ -10,12 +10,12 @@ from hedgerow.parties.runs.admission import admit
 from hedgerow.parties.runs.jobs import load_job, read_job
 from hedgerow.parties.runs.manager import RunManager
 from hedgerow.parties.runs.posting import check_signature, sign_job
-from hedgerow.parties.runs.topdown_job import TopDownJob
 from hedgerow.parties.runs.verbs import JobFields, RunVerbs
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.own_tables import OwnTable, keep_own_table, own_table
+from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.wire.handlers import Caller, Incoming
-from tests.parties.runs.topdown_jobs import NO_NOISE, OWNERS, SERVERS, make_job, topdown_town
+from tests.parties.topdown.topdown_jobs import NO_NOISE, OWNERS, SERVERS, make_job, topdown_town
 from tests.parties.towns import Town, set_line
 from tests.parties.wire.parties_calls import refuses
 

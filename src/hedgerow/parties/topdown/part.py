@@ -12,9 +12,9 @@ import numpy as np
 
 from hedgerow.errors import Code
 from hedgerow.parties.runs.part import Attempt, Part
-from hedgerow.parties.runs.topdown_job import TopDownJob
 from hedgerow.parties.store.durable import StateFolder, replacing
 from hedgerow.parties.store.own_tables import check_same, own_table
+from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.contract import Context
 from hedgerow.protocols.hidden.programs import mark_collusion

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from hedgerow.parties.runs.topdown_job import TopDownJob
-from hedgerow.parties.runs.topdown_part import encoded_table
 from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
+from hedgerow.parties.topdown.job import TopDownJob
+from hedgerow.parties.topdown.part import encoded_table
 from hedgerow.protocols.topdown.run import run_topdown
 from hedgerow.tables import Attribute, Domain, Target
 from hedgerow.tables.absorbing import AbsorbedRows

@@ -9,15 +9,15 @@ import pytest
 from hedgerow import Consortium
 from hedgerow.errors import Code
 from hedgerow.parties.runs.store import RunStore
-from hedgerow.parties.runs.topdown_job import TopDownJob
-from hedgerow.parties.runs.topdown_part import encoded_table, pin_table
 from hedgerow.parties.store.accounts import balances_in
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
+from hedgerow.parties.topdown.job import TopDownJob
+from hedgerow.parties.topdown.part import encoded_table, pin_table
 from hedgerow.tables import Encoded, encode
 from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.trees import Tree
-from tests.parties.runs.topdown_jobs import (
+from tests.parties.topdown.topdown_jobs import (
     DOMAIN,
     NO_NOISE,
     OWNERS,
