@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from hedgerow.net.meter import Traffic
 from hedgerow.privacy import Ledger
 from hedgerow.privacy.accounting import Guarantee
+from hedgerow.reports.pictures.trees import HiddenTree
 from hedgerow.tables import Domain
 from hedgerow.trees.model import Model
 
@@ -79,8 +80,8 @@ class Accuracy(NamedTuple):
 class Facts:
     """What is known of a model or of a run that makes one.
 
-    `model` is what may be seen of it, None where it is hidden or does not exist; `hidden_levels`
-    are the public levels of a hidden tree. `ledger` is None where no statement was made or where
+    `model` is what may be seen of it, None where it is hidden or does not exist; `hidden` is what
+    is public of hidden trees. `ledger` is None where no statement was made or where
     others have it, who have told its `totals`. `totals` are by audience, `names` say who is behind
     an audience of the ledger. `people`, `parameters` and `provenance` are rows of two for tables.
     """
@@ -101,4 +102,4 @@ class Facts:
     accuracies: tuple[Accuracy, ...] = ()
     parameters: tuple[tuple[str, str], ...] = ()
     provenance: tuple[tuple[str, str], ...] = ()
-    hidden_levels: int | None = None
+    hidden: tuple[HiddenTree, ...] = ()

@@ -16,16 +16,19 @@ from hedgerow.privacy.statement import WHICH, by_or_why
 from hedgerow.reports.audiences import cards, totals_of
 from hedgerow.reports.facts import Facts
 from hedgerow.reports.ledger_tree import ledger_tree
+from hedgerow.reports.pictures import importance_svg, privacy_curve_svg, shape_svg, tree_svg
+from hedgerow.reports.pictures.shapes import drawn_attributes
+from hedgerow.reports.pictures.trees import HiddenTree
 from hedgerow.reports.privacy_curve import epsilon_over_delta
 from hedgerow.reports.words import NOT_PROMISED, SETTINGS, model_noun
 from hedgerow.tables import Attribute
-from hedgerow.trees import to_svg
 from hedgerow.trees.boosted import Boosted
-from hedgerow.trees.export.text import describe, function_caption
-from hedgerow.trees.model import Model
+from hedgerow.trees.export.text import count_noun, describe, function_caption
+from hedgerow.trees.importance import importances
 from hedgerow.trees.tree import Tree
 
 _MOST_TREES = 8
+_MOST_SHAPES = 12
 _DEPTH = 5
 _MOST_LABELS = 12
 
@@ -38,7 +41,8 @@ def report_page(facts: Facts) -> str:
         words=SETTINGS[facts.setting],
         noun=model_noun(facts),
         cards=cards(totals, facts.names),
-        trees=_trees(facts.model, noisy=facts.ledger is not None),
+        trees=_hidden_trees(facts) if facts.hidden else _trees(facts),
+        charts=_charts(facts),
         sum=describe(facts.model) if isinstance(facts.model, Boosted) else "",
         attributes=[] if facts.domain is None else list(map(_attribute, facts.domain.attributes)),
         not_promised=NOT_PROMISED,
@@ -70,24 +74,66 @@ def _curve(ledger: Ledger, audience: str) -> Mapping[str, Any] | None:
     points: list[Guarantee] = [
         point for point in epsilon_over_delta(ledger, audience)[::2] if point.private
     ]
-    return {"audience": audience, "points": points} if points else None
+    if not points:
+        return None
+    return {
+        "audience": audience,
+        "points": points,
+        "picture": _drawn(privacy_curve_svg(ledger, audience)),
+    }
 
 
-def _trees(model: Model | None, *, noisy: bool) -> list[tuple[str, Markup]]:
+def _drawn(picture: str) -> Markup:
+    # Pictures escape every text in them.
+    return Markup(picture)  # noqa: S704
+
+
+def _trees(facts: Facts) -> list[tuple[str, Markup]]:
     """Return captions and pictures, of many trees the first ones."""
+    model = facts.model
     if model is None:
         return []
     trees = (model,) if isinstance(model, Tree) else model.trees
     found = []
     for number, tree in enumerate(trees[:_MOST_TREES]):
+        leaves = count_noun(tree.n_leaves, "leaf", "leaves")
+        size = f"{leaves}, {count_noun(tree.depth, 'level', 'levels')}"
         if isinstance(model, Tree):
-            caption = f"{tree.n_leaves:,} leaves, {tree.depth} levels"
+            caption = size
         elif isinstance(model, Boosted):
             caption = f"Function {number}, {function_caption(model, number)}: what it adds"
         else:
-            caption = f"Tree {number}: {tree.n_leaves:,} leaves, {tree.depth} levels"
-        # The picture escapes every text in it.
-        found.append((caption, Markup(to_svg(tree, _DEPTH, noisy=noisy))))  # noqa: S704
+            caption = f"Tree {number}: {size}"
+        found.append((caption, _drawn(tree_svg(tree, _DEPTH, noisy=facts.ledger is not None))))
+    return found
+
+
+def _hidden_trees(facts: Facts) -> list[tuple[str, Markup]]:
+    """Return what is public of hidden trees; the trees of one shape are drawn once."""
+    numbers: dict[HiddenTree, list[int]] = {}
+    for number, tree in enumerate(facts.hidden):
+        numbers.setdefault(tree, []).append(number)
+    found = []
+    for tree, alike in list(numbers.items())[:_MOST_TREES]:
+        each = f"Tree {alike[0]}" if len(alike) == 1 else f"Each of {len(alike):,} trees"
+        caption = "What is public of it" if len(facts.hidden) == 1 else f"{each}: what is public"
+        found.append((caption, _drawn(tree_svg(tree))))
+    return found
+
+
+def _charts(facts: Facts) -> list[tuple[str, Markup]]:
+    """Return what a forest or boosted functions say of the attributes, as pictures."""
+    model, noisy = facts.model, facts.ledger is not None
+    if model is None or isinstance(model, Tree):
+        return []
+    found = [("How much each attribute matters", _drawn(importance_svg(model, noisy=noisy)))]
+    if isinstance(model, Boosted):
+        shares = importances(model).shares
+        order = sorted(drawn_attributes(model), key=lambda j: -float(shares[j]))[:_MOST_SHAPES]
+        names = model.domain.names
+        found += [
+            (f"What {names[j]} adds to the score", _drawn(shape_svg(model, j))) for j in order
+        ]
     return found
 
 
