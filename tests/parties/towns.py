@@ -182,6 +182,15 @@ class Town:
 
         self.until(reached, f"run {run} to be {state}")
 
+    def until_closed(self, run: str, *names: str) -> None:
+        """Wait until parties know that all others are done too; then nothing is kept of the way."""
+
+        def reached() -> bool:
+            found = [RunStore(self.parties[name].state).find(run) for name in names]
+            return all(known is not None and known.closed for known in found)
+
+        self.until(reached, f"run {run} to be closed")
+
     def errors(self, run: str) -> dict[str, str]:
         found = {}
         for name in self.serving:

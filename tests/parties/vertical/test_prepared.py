@@ -148,6 +148,7 @@ def test_a_run_that_waits_for_an_approval_is_prepared(tmp_path: Path) -> None:
             sent[name] = (sum(meter.only(PREPROCESSING).payload), ahead)
             shown = json_of(town.command("rook", "models", "show", name, "--format", "json"))
             assert shown["cost"]["payload"] > shown["cost"]["offline"] >= sent[name][0]
+            town.until_closed(run, "rook")
             assert not [*town.parties["rook"].state.path("runs", run).rglob("*.bin")]
             refused = town.command("rook", "runs", "prepare", run)
             assert Code.WRONG_RUN_STATE.number in refused.stderr

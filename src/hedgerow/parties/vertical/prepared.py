@@ -51,8 +51,8 @@ class PreparedStock:
         self.check_times()
         with self._store.transaction("count a preparation") as made:
             row = made.row("prepared", run=self._run)
-            before = {"run": self._run, "session": _NONE, "times": 0} if row is None else row
-            made.put("prepared", {**before, "times": before["times"] + 1})
+            times, session = (0, _NONE) if row is None else (row["times"], row["session"])
+            made.put("prepared", {"run": self._run, "session": session, "times": times + 1})
 
     def keep(self, session: bytes, stock: Arrays, key: bytes) -> None:
         """Keep a stock in the place of any before; durable when this returns."""
