@@ -1,5 +1,6 @@
 """Trees among peers as estimators: dealt columns and tables of peers, places, refusals."""
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,12 @@ def test_what_was_learned_is_what_was_opened(iris: PivotTreeClassifier) -> None:
     ]
     assert iris.privacy_.total("peer").epsilon == np.inf
     assert iris.offline_.rounds + iris.online_.rounds == iris.run_.traffic.rounds
+
+
+def test_a_pickle_answers_alike(iris: PivotTreeClassifier) -> None:
+    again = pickle.loads(pickle.dumps(iris))
+    np.testing.assert_array_equal(again.predict(IRIS.data), iris.predict(IRIS.data))
+    assert again.what_was_learned_ == iris.what_was_learned_
 
 
 def test_questions_are_charged_once_to_who_asks(iris: PivotTreeClassifier) -> None:

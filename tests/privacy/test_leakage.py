@@ -2,6 +2,7 @@
 
 import copy
 import json
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -365,6 +366,22 @@ def test_recording_from_many_threads_loses_nothing() -> None:
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(attempt, range(200))) == 150
     assert copy.deepcopy(leakage).compare()[0]["opened"] == 150
+
+
+def test_copies_of_a_record_say_the_same_and_open_nothing_that_has_to_be_marked() -> None:
+    marked: list[str] = []
+    ledger = Ledger()
+    ledger.charge(release(reason="r", audience="public"), release(reason="r", audience="public"))
+    opening = Opening("c", "public", (), release="r", times=2)
+    leakage = Leakage([opening], ledger=ledger, mark=lambda name: marked.append(name))
+    leakage.check("c", "public", ())
+    again = pickle.loads(pickle.dumps(leakage))
+    assert again.compare() == leakage.compare()
+    with pytest.raises(LeakageError) as caught:
+        again.check("c", "public", ())
+    assert caught.value.code is Code.OPENING_NOT_KEPT
+    leakage.check("c", "public", ())
+    assert marked == ["c", "c"]
 
 
 def test_a_derived_value_needs_its_charges_and_uses_none_up() -> None:

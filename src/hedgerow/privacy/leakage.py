@@ -37,6 +37,11 @@ def leave_unmarked(name: str) -> None:
     del name
 
 
+def refuse_mark(name: str) -> None:
+    """Refuse to open: for copies of a record, which cannot mark anything where its run does."""
+    raise Code.OPENING_NOT_KEPT.error(found=f"{name!r}, by a copy of the record of another run")
+
+
 class Charges(Protocol):
     """What leakage asks of a ledger."""
 
@@ -217,9 +222,10 @@ class Leakage:
 
     def __getstate__(self) -> dict[str, Any]:
         # Locks cannot be copied; estimators that hold a record can.
+        mark = leave_unmarked if self._mark is leave_unmarked else refuse_mark
         with self._lock:
             state = {key: value for key, value in vars(self).items() if key != "_lock"}
-            return {**state, "_record": self._record.copy()}
+            return {**state, "_record": self._record.copy(), "_mark": mark}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lock=threading.Lock())
