@@ -98,6 +98,7 @@ def test_an_account_with_a_budget_refuses_it() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:random_state makes masks repeatable")
 @parametrize_with_checks(
     [
         PivotBoostingClassifier(n_peers=2, n_estimators=2, max_depth=1, max_bins=4),

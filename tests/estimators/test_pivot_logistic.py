@@ -153,6 +153,7 @@ def test_parameters_are_cloned() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:random_state makes masks repeatable")
 @parametrize_with_checks(
     [PivotLogisticRegression(n_peers=2, max_iter=3, max_bins=4, learning_rate=2.0)]
 )

@@ -159,6 +159,7 @@ def test_a_seed_is_recorded() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:random_state makes masks repeatable")
 @parametrize_with_checks(
     [
         PivotTreeClassifier(n_peers=2, max_depth=2, max_bins=4),
