@@ -20,7 +20,7 @@ from hedgerow import (
     Target,
 )
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.privacy import Budget, Ledger
+from hedgerow.privacy import Budget, Ledger, Relation
 from hedgerow.protocols.pivot.peer_plan import INSTANCES
 
 IRIS = load_iris(as_frame=True)
@@ -193,19 +193,24 @@ def test_noise_costs_epsilon_and_an_account_with_a_budget_pays_for_it() -> None:
         epsilon=3.0,
         account=account,
     ).fit(X, y)
-    assert model.privacy_.total("peer 0").epsilon == pytest.approx(3.0)
+    replaced = (Relation.REPLACE,)
+    # Peers know whose records there are: no neighbour has one more of them.
+    assert model.privacy_.total("peer 0").epsilon == np.inf
+    assert model.privacy_.total("peer 0", *replaced).epsilon == pytest.approx(6.0)
     assert model.privacy_.total("public").epsilon == pytest.approx(3.0)
-    assert "replace holds" in str(model.privacy_)
+    assert "replace holds" in model.privacy_.total("peer").why
+    again = Ledger.from_json(model.privacy_.to_json())
+    assert again.summary() == model.privacy_.summary()
     # Answers say where the attributes of a row lead: no epsilon covers that, so it is not paid.
     with pytest.raises(HedgerowError) as caught:
         model.predict(X)
     assert caught.value.code is Code.BUDGET_EXCEEDED
-    assert model.privacy_.total("peer 1").epsilon == pytest.approx(3.0)
+    assert model.privacy_.total("peer 1", *replaced).epsilon == pytest.approx(6.0)
     assert model.to_sklearn().score(X, y) > 0.9
     model.set_params(account=None)
     assert model.score(X, y) > 0.9
-    assert model.privacy_.total("peer 1").epsilon == np.inf
-    assert model.privacy_.total("peer 0").epsilon == pytest.approx(3.0)
+    assert model.privacy_.total("peer 1", *replaced).epsilon == np.inf
+    assert model.privacy_.total("peer 0", *replaced).epsilon == pytest.approx(6.0)
     model.set_params(account=account)
     with pytest.raises(HedgerowError) as caught:
         model.fit(X, y)

@@ -512,6 +512,22 @@ def test_a_mark_may_concern_a_coalition_only() -> None:
     assert ledger.total("public").epsilon == 1
 
 
+def test_a_mark_may_be_about_one_relation_only() -> None:
+    ledger = Ledger()
+    ledger.charge(release(0.5, audience="peer"))
+    before = json.loads(ledger.to_json())["version"]
+    ledger.mark_not_private("peers know who is there", ["peer"], Relation.ADD_REMOVE)
+    assert json.loads(ledger.to_json())["version"] > before
+    for one in (ledger, Ledger.from_json(ledger.to_json()), pickle.loads(pickle.dumps(ledger))):
+        assert one.total("peer 0").why == "peers know who is there"
+        assert one.total("peer 0", Relation.REPLACE).epsilon == 1.0
+        assert one.total("public").epsilon == 0.0
+        assert one.not_private == ledger.not_private
+    text = ledger.to_json().replace('"add/remove"', '"more or less"')
+    with pytest.raises(FormatError, match="H211"):
+        Ledger.from_json(text)
+
+
 def test_a_reason_is_told_once_and_charges_are_told_beside_marks() -> None:
     ledger = ledger_of([release(1.0), release(2.0, audience="server")])
     for i in range(3):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 from hedgerow.errors import Code
-from hedgerow.privacy.accounting import Guarantee
+from hedgerow.privacy.accounting import Guarantee, Relation
 from hedgerow.privacy.release import PUBLIC, Audience, Release, check_number
 
 # Splitting an epsilon and adding the pieces up again may end a rounding error above it.
@@ -75,10 +75,14 @@ class Entry(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """Why there is no guarantee against a coalition of these audiences; none means everyone."""
+    """Why there is no guarantee against a coalition of these audiences; none means everyone.
+
+    With a relation it is about neighbours of that relation alone.
+    """
 
     reason: str
     audiences: tuple[str, ...] = ()
+    relation: Relation | None = None
 
 
 @dataclass(frozen=True)
@@ -114,11 +118,16 @@ def sees(viewers: list[Audience], audience: str) -> bool:
     return any(viewer.sees(Audience.parse(audience)) for viewer in viewers)
 
 
-def reasons_against(marks: Collection[Mark], audiences: Collection[str]) -> list[str]:
-    """Return why there is no guarantee against a coalition."""
+def reasons_against(
+    marks: Collection[Mark], audiences: Collection[str], relation: Relation
+) -> list[str]:
+    """Return why there is no guarantee against a coalition, for neighbours of a relation."""
     viewers = viewers_of(audiences)
     return [
-        mark.reason for mark in marks if all(sees(viewers, audience) for audience in mark.audiences)
+        mark.reason
+        for mark in marks
+        if mark.relation in (None, relation)
+        and all(sees(viewers, audience) for audience in mark.audiences)
     ]
 
 

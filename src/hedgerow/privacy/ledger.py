@@ -48,13 +48,14 @@ from hedgerow.privacy.release import PUBLIC, Audience, Release
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-VERSION = 3
-_WITHOUT_PARTIES = 2
-"""Ledgers that do not say who takes part are written as before, so that older readers know them."""
+VERSION = 4
+_WITH_PARTIES, _WITHOUT_PARTIES = 3, 2
+"""A ledger is written in the oldest version that says what it has to: older readers know it."""
 _SCHEMA = "hedgerow.ledger"
 _KEYS_1 = {"schema", "version", "domain_is_public", "budget", "entries", "taken", "not_private"}
 _KEYS_2 = _KEYS_1 | {"delta"}
 _KEYS = _KEYS_2 | {"parties"}
+_OLDER = {1: _KEYS_1, 2: _KEYS_2, 3: _KEYS}
 _PLAIN = ("none", "basic composition")
 """Methods that say nothing which the figure does not."""
 _IN_ADVANCE = "all charges fixed in advance"
@@ -158,10 +159,13 @@ class Ledger:
             self._spent[reservation.index] = spent
             self._entries.append(Entry("realised", release, reservation.index))
 
-    def mark_not_private(self, reason: str, audiences: Collection[str] = ()) -> None:
+    def mark_not_private(
+        self, reason: str, audiences: Collection[str] = (), relation: Relation | None = None
+    ) -> None:
         """State that no guarantee holds, whatever was charged; see `formal_total` for that.
 
         It concerns the `audiences` all together, such as two of three servers; empty: everyone.
+        With a `relation`, it is about neighbours of that relation alone.
         """
         if isinstance(audiences, str):
             audiences = (audiences,)
@@ -169,7 +173,7 @@ class Ledger:
         if not isinstance(reason, str) or not reason.strip():
             raise Code.BAD_RELEASE.error(expected="a reason", found=f"reason={reason!r}")
         with self._lock:
-            mark = Mark(reason, names)
+            mark = Mark(reason, names, relation)
             if mark not in self._marks:
                 self._marks.append(mark)
 
@@ -365,13 +369,17 @@ class Ledger:
     def to_json(self) -> str:
         """Return the whole ledger as JSON; infinities are the string ``"inf"``."""
         budget = self.budget
+        parties = None if self.parties is None else list(self.parties)
+        version = _WITHOUT_PARTIES if parties is None else _WITH_PARTIES
+        if any(mark.relation is not None for mark in self.not_private):
+            version = VERSION
         data = {
             "schema": _SCHEMA,
-            "version": _WITHOUT_PARTIES if self.parties is None else VERSION,
+            "version": version,
             "domain_is_public": None if self.domain is None else bool(self.domain.is_public),
             "budget": None if budget is None else [jsonfile.plain(budget.epsilon), budget.delta],
             "delta": self.delta,
-            **({} if self.parties is None else {"parties": list(self.parties)}),
+            **({} if version == _WITHOUT_PARTIES else {"parties": parties}),
             "entries": [
                 {"kind": kind, "inside": inside, "release": release.to_dict()}
                 | ({"together": True} if index in self._joined else {})
@@ -379,8 +387,9 @@ class Ledger:
             ],
             "taken": [[*key, times] for key, times in sorted(self._taken.items())],
             "not_private": [
-                {"reason": reason, "audiences": list(audiences)}
-                for reason, audiences in self.not_private
+                {"reason": mark.reason, "audiences": list(mark.audiences)}
+                | ({} if mark.relation is None else {"relation": mark.relation.value})
+                for mark in self.not_private
             ],
         }
         return json.dumps(data, indent=1, allow_nan=False)
@@ -392,7 +401,7 @@ class Ledger:
         Without a domain, what the file says about its provenance holds. Raises H211 for another
         schema or version, H204 for a mechanism nobody registered.
         """
-        data = statement.read_object(text, _SCHEMA, VERSION, _KEYS, {1: _KEYS_1, 2: _KEYS_2})
+        data = statement.read_object(text, _SCHEMA, VERSION, _KEYS, _OLDER)
         with jsonfile.refusing(Code.BAD_LEDGER_FILE):
             is_public, budget = data["domain_is_public"], data["budget"]
             if domain is None and is_public is not None:
@@ -401,7 +410,8 @@ class Ledger:
             for entry in data["entries"]:
                 ledger._replay(**entry)
             for mark in data["not_private"]:
-                ledger.mark_not_private(**mark)
+                about = {"relation": Relation(mark["relation"])} if "relation" in mark else {}
+                ledger.mark_not_private(**mark | about)
             for reason, audience, times in data["taken"]:
                 ledger._taken[str(reason), str(audience)] = statement.read_count(times, 0)
             # Totals only grow, so one look at the end stands for one after every charge.
@@ -533,7 +543,8 @@ class Ledger:
     def _explain(self, found: Guarantee, audiences: Collection[str]) -> Guarantee:
         """Apply the marks, and say why a guarantee is infinite: by releases, by marks."""
         named = _with_reasons(found, self._seen_by(audiences))
-        reasons = dict.fromkeys(reasons_against(self.not_private, audiences))
+        against = reasons_against(self.not_private, audiences, found.relation)
+        reasons = dict.fromkeys(against)
         if not reasons:
             return named
         # What was said of a finite figure is no reason.
@@ -588,6 +599,7 @@ def _of_audiences(calls: Calls, seen: Collection[Release]) -> Calls:
 
 def _read_parties(data: Mapping[str, Any]) -> list[str] | None:
     found = data.get("parties")
-    if "parties" in data and not isinstance(found, list):
+    unsaid = found is None and data["version"] == VERSION
+    if "parties" in data and not isinstance(found, list) and not unsaid:
         raise Code.BAD_LEDGER_FILE.error(expected="a list of parties", found=jsonfile.shown(found))
     return found

@@ -8,7 +8,7 @@ import pyarrow.csv
 import pytest
 
 from hedgerow.errors import Code
-from hedgerow.parties.vertical.columns import OwnColumns, bins_or_dummies, parsed_ids
+from hedgerow.parties.vertical.columns import OwnColumns, bins_or_stand_ins, parsed_ids
 from tests.parties.vertical.site_towns import SITES, SiteFiles, make_job, part
 from tests.parties.wire.parties_calls import refuses
 
@@ -84,21 +84,31 @@ def test_ids_as_people_write_them() -> None:
 
 
 @pytest.mark.parametrize("texts", [False, True])
-def test_an_id_that_is_not_here_has_the_bins_of_a_dummy_each_time_the_same(texts: bool) -> None:
+def test_an_own_row_stands_in_for_an_id_that_is_not_here(texts: bool) -> None:
     known = np.array(["7", "3"]) if texts else np.array([7, 3])
-    bins, sizes = np.array([[1, 0, 4], [0, 1, 2]], dtype=np.uint8), np.array([2, 3, 5])
+    bins = np.array([[1, 0, 4], [0, 1, 2]], dtype=np.uint8)
     asked = [*map(str, range(100)), "nobody", "\ud800", "9" * 40]
-    found = bins_or_dummies(asked, known, bins, sizes, b"key")
+    found = bins_or_stand_ins(asked, known, bins, b"key")
     assert found[[7, 3]].tolist() == bins.tolist()
-    others = np.delete(found, [7, 3], axis=0)
-    assert (others.max(axis=0) == sizes - 1).all()
-    assert (others.min(axis=0) == 0).all()
-    again = bins_or_dummies(asked[::-1], known[:1], bins[:1], sizes, b"key")[::-1]
-    np.testing.assert_array_equal(np.delete(again, [7, 3], axis=0), others)
-    assert (bins_or_dummies(asked, known, bins, sizes, b"other") != found).any()
+    # Rows are taken whole, and each for somebody.
+    assert np.unique(found, axis=0).tolist() == sorted(bins.tolist())
+    again = bins_or_stand_ins(asked[::-1], known[::-1], bins[::-1], b"key")[::-1]
+    np.testing.assert_array_equal(again, found)
+    assert (bins_or_stand_ins(asked, known, bins, b"other") != found).any()
     # However a number is written: one that is not here answers as one does that is.
-    pair = bins_or_dummies(["8", "8\0"] if texts else ["8", " +08"], known, bins, sizes, b"key")
+    pair = bins_or_stand_ins(["8", "8\0"] if texts else ["8", " +08"], known, bins, b"key")
     assert pair[0].tolist() == pair[1].tolist()
-    none = bins_or_dummies(asked, known[:0], bins[:0], sizes, b"key")
-    np.testing.assert_array_equal(np.delete(none, [7, 3], axis=0), others)
-    assert bins_or_dummies(asked, known, bins[:, :0], sizes[:0], b"key").shape == (103, 0)
+    assert not bins_or_stand_ins(asked, known[:0], bins[:0], b"key").any()
+    assert bins_or_stand_ins(asked, known, bins[:, :0], b"key").shape == (103, 0)
+
+
+def test_stand_ins_have_the_law_of_own_rows_and_stay_when_rows_come() -> None:
+    """A rare value is as rare among those who are not here, and answers stay as they are."""
+    known, rng = np.arange(0, 20_000, 2), np.random.default_rng(0)
+    bins = (rng.random((len(known), 1)) < 0.01).astype(np.uint8)
+    absent = [str(one) for one in range(1, 20_000, 2)]
+    found = bins_or_stand_ins(absent, known, bins, b"key")
+    assert 0.005 < found.mean() < 0.02
+    new = np.append(known, 20_001)
+    later = bins_or_stand_ins(absent, new, np.append(bins, [[1]], axis=0), b"key")
+    assert (later != found).sum() <= 20

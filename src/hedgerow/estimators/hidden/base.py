@@ -260,7 +260,7 @@ class HiddenEstimator(PlannedEstimator[Any]):
 
     def _train(self, plan: Any, owners: Integrated, ledger: Ledger) -> Self:
         engine: EngineName = self.engine  # type: ignore[assignment]
-        marks = [(reason, list(audiences)) for reason, audiences in ledger.not_private]
+        marks = [(mark.reason, list(mark.audiences)) for mark in ledger.not_private]
         seed = None if self.random_state is None else int(self.random_state)
         if seed is not None:
             ledger.mark_not_private(SEEDED)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hedgerow.errors import Code
 from hedgerow.estimators.pivot.peers import PeersClassifier, PeersEstimator, PeersRegressor
-from hedgerow.privacy import Ledger
+from hedgerow.privacy import Ledger, Relation
 from hedgerow.protocols.hidden.options import SUM_SHARE
 from hedgerow.protocols.pivot.growth import PeerTrees
 from hedgerow.protocols.pivot.options import PeerOptions, PivotOptions
@@ -17,6 +17,11 @@ from hedgerow.protocols.pivot.protocol import PeerProtocol
 from hedgerow.protocols.pivot.trees import PEER_TREE, opened_trees
 from hedgerow.trees.growing.budget import SPLIT_SHARE
 from hedgerow.trees.tree import Tree
+
+MEMBERS = (
+    "peers hold the records and know which there are; replace holds, for what the others hold of a "
+    "record"
+)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -45,14 +50,9 @@ class GrowthParameters(PeersEstimator):
         if self._promises() and not self._foreseen_marks():
             self._warn_of_noise(plan)
         super()._charge(plan, ledger)
-
-    def _capacity_note(self) -> str:
-        if not self._promises():
-            return super()._capacity_note()
-        return (
-            "peers hold the records and know which there are: against one of them, replace holds, "
-            "for what the others hold of a record"
-        )
+        if self._promises() and plan.align == "given":
+            # An account is about the people of all peers: what one of them knows is its own.
+            ledger.mark_not_private(MEMBERS, [plan.audience], Relation.ADD_REMOVE)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

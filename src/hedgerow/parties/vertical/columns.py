@@ -173,28 +173,39 @@ def rows_of(known: NDArray[Any], asked: NDArray[Any]) -> NDArray[np.intp]:
     return rows
 
 
-def bins_or_dummies(
-    texts: list[str],
-    known: NDArray[Any],
-    bins: NDArray[Any],
-    n_values: NDArray[np.int64],
-    key: bytes,
+def bins_or_stand_ins(
+    texts: list[str], known: NDArray[Any], bins: NDArray[Any], key: bytes
 ) -> NDArray[Any]:
-    """Return bins (n, d) of instances; of one that is not here, whatever its id, those of a dummy.
+    """Return bins (n, d) of instances; of one that is not here, those of some own row in its place.
 
-    Dummies follow from ids and a secret key, and are drawn for all: how long it takes says nothing.
+    Rows lie on a circle by a keyed hash of their ids, and so does an id that is asked about: the
+    row that follows stands in. So answers have the law of own rows, whatever the attribute; they
+    are alike in all models over the same table, which a difference would tell from those about an
+    own row; and a row more or less changes the stand-in of few. All of it is done for all: how long
+    it takes says nothing. Without own rows, all bins are 0.
     """
+    if not len(known):
+        return np.zeros((len(texts), bins.shape[1]), bins.dtype)
     # As people write them; a text that is no such number is the id of nobody.
     plain = texts if known.dtype.kind == "U" else [_plain(text) for text in texts]
-    asked, width = np.array(plain, dtype=np.str_), len(n_values)
-    rows, here = _places(known.astype(np.str_), asked)
-    drawn = b"".join(
-        hashlib.shake_256(key + name.encode("utf-8", "surrogatepass")).digest(8 * width)
-        for name in asked.tolist()
+    names = known.astype(np.str_)
+    rows, here = _places(names, np.array(plain, dtype=np.str_))
+    circle = _points(names.tolist(), key, b"hedgerow/row/1")
+    order = np.argsort(circle)
+    asked = _points(np.array(plain, dtype=np.str_).tolist(), key, b"hedgerow/asked/1")
+    following = order[np.searchsorted(circle[order], asked) % len(order)]
+    return bins[np.where(here, rows, following)]
+
+
+def _points(ids: list[str], key: bytes, person: bytes) -> NDArray[np.uint64]:
+    """Return places on a circle that nobody without the key can tell."""
+    points = b"".join(
+        hashlib.blake2b(
+            one.encode("utf-8", "surrogatepass"), digest_size=8, key=key, person=person
+        ).digest()
+        for one in ids
     )
-    words = np.frombuffer(drawn, dtype="<u8").reshape(len(texts), width)
-    dummies: NDArray[Any] = (words % n_values.astype("<u8")).astype(bins.dtype)
-    return np.where(here[:, None], bins[rows], dummies) if len(known) else dummies
+    return np.frombuffer(points, dtype="<u8")
 
 
 def _places(known: NDArray[Any], asked: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:

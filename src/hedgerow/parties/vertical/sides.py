@@ -21,7 +21,7 @@ from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.ledgers import DurableLedger
 from hedgerow.parties.store.models import open_model, read_manifest
-from hedgerow.parties.vertical.columns import bins_or_dummies, parsed_ids, rows_of
+from hedgerow.parties.vertical.columns import bins_or_stand_ins, parsed_ids, rows_of
 from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.parties.vertical.nodes import StoredNodes
 from hedgerow.parties.vertical.part import own_columns
@@ -106,7 +106,7 @@ class PeerSide(AnsweringSide):
     """A peer, which looks up its own columns of the instances; all of them know which.
 
     Where rows were joined so that nobody learned which are common, an instance that is not here has
-    the bins of a dummy: drawn by its id and a key of this peer, alike each time that it is asked.
+    the bins of an own row, found by its id and a key of this peer: the same in all models.
     """
 
     all_know_ids = True
@@ -127,7 +127,7 @@ class PeerSide(AnsweringSide):
         stored = open_model(config.state, key, self._model)
         known, bins = own.instances(table.path, table.ids)
         if job.align == "hidden":
-            found = bins_or_dummies(ids, known, bins, own.n_values, key + job.hash.encode())
+            found = bins_or_stand_ins(ids, known, bins, key)
         else:
             found = bins[rows_of(known, parsed_ids(ids, known))]
         names = job.domain.names

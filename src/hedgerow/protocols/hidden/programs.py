@@ -203,9 +203,9 @@ def evaluate(context: Context) -> EvaluationPart:
     held: EvaluatedModel = context.table
     evaluation: EvaluationPlan = context.plan
     plan, protocol, ledger = terms.model, hidden_protocol(terms.protocol), _ledger(context)
-    for why, who in held.ledger.not_private:
-        if not who and why != SEEDED:
-            ledger.mark_not_private(why)
+    for mark in held.ledger.not_private:
+        if not mark.audiences and mark.reason != SEEDED:
+            ledger.mark_not_private(mark.reason, relation=mark.relation)
     check_derived(plan, evaluation, held.ledger)
     paid = evaluation.charge(ledger)
     uploads = [one.upload for one in held.rows]
