@@ -102,7 +102,9 @@ def test_an_account_with_a_budget_refuses_it() -> None:
 @parametrize_with_checks(
     [
         PivotBoostingClassifier(n_peers=2, n_estimators=2, max_depth=1, max_bins=4),
-        PivotBoostingRegressor(n_peers=2, n_estimators=2, max_depth=1, max_bins=4),
+        PivotBoostingRegressor(
+            n_peers=2, n_estimators=2, max_depth=2, max_bins=4, learning_rate=1.0
+        ),
     ]
 )
 def test_scikit_learn_agrees(estimator: Any, check: Any) -> None:

@@ -59,6 +59,11 @@ def test_a_pickle_answers_alike(iris: PivotTreeClassifier) -> None:
     again = pickle.loads(pickle.dumps(iris))
     np.testing.assert_array_equal(again.predict(IRIS.data), iris.predict(IRIS.data))
     assert again.what_was_learned_ == iris.what_was_learned_
+    # What nobody may see goes nowhere, either.
+    hidden = PivotTreeClassifier(n_peers=2, max_depth=1, hide="thresholds")
+    with pytest.raises(HedgerowError) as caught:
+        pickle.dumps(hidden.fit(IRIS.data, IRIS.target))
+    assert caught.value.code is Code.SECRET_IN_THE_OPEN
 
 
 def test_questions_are_charged_once_to_who_asks(iris: PivotTreeClassifier) -> None:

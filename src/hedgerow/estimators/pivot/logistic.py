@@ -86,6 +86,8 @@ class PivotLogisticRegression(PeersClassifier):
         Names of the features: those of numbers, and one for each category.
     intercept_ : ndarray of shape (1 or classes,)
         Weights of the constant feature, where they are opened.
+    n_iter_ : ndarray of shape (1,)
+        Passes over the rows.
     run_ : PivotRun
         The model as the peers have it, with the shares of all of them: a hidden one cannot be
         pickled.
@@ -161,6 +163,8 @@ class PivotLogisticRegression(PeersClassifier):
 
     def _take(self, plan: LogisticPlan, model: LinearModel) -> None:
         self.features_ = np.array(plan.features.names, dtype=object)
+        # Whether it has converged is not opened: as many passes as were asked for.
+        self.n_iter_ = np.array([self.max_iter])
         if plan.hides:
             return
         weights = model.values
@@ -178,5 +182,5 @@ def _fitted(
 ) -> LogisticRegression:
     found = LogisticRegression(C=model.C, fit_intercept=model.fit_intercept)
     found.coef_, found.intercept_, found.classes_ = coef, intercept, classes
-    found.n_features_in_, found.n_iter_ = coef.shape[1], np.array([model.max_iter])
+    found.n_features_in_, found.n_iter_ = coef.shape[1], model.n_iter_
     return found

@@ -8,10 +8,10 @@ Reveals: to all of them who asks, and how many instances. Of a tree in pieces at
 `hedgerow.protocols.vertical_id3.classify` says. Of a model among peers, to all of them which
 instances, and to who asks the answers, in which the exact attributes of these instances are, and
 which peer lacks one of them, unless rows were joined so that nobody learned which are common
-(``align = "hidden"``): an own row stands in for what is lacking there. Both are charged, without a finite
-epsilon, to the ledger of the run before the first question. Where the run of a model promises an
-epsilon, which does not cover that, the account of the population is charged as well: a policy that
-allows nothing exact refuses it.
+(``align = "hidden"``): another row stands in for what is lacking there. Both are charged, without a
+finite epsilon, to the ledger of the run before the first question. Where the run of a model
+promises an epsilon, which does not cover that, the account of the population is charged as well: a
+policy that allows nothing exact refuses it.
 """
 
 from __future__ import annotations
