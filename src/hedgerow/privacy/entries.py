@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from hedgerow.errors import Code
 from hedgerow.privacy.accounting import Guarantee, Relation
@@ -83,6 +83,11 @@ class Mark(NamedTuple):
     reason: str
     audiences: tuple[str, ...] = ()
     relation: Relation | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data; without a relation as it always was."""
+        about = {} if self.relation is None else {"relation": self.relation.value}
+        return {"reason": self.reason, "audiences": list(self.audiences)} | about
 
 
 @dataclass(frozen=True)

@@ -160,7 +160,7 @@ class Ledger:
             self._entries.append(Entry("realised", release, reservation.index))
 
     def mark_not_private(
-        self, reason: str, audiences: Collection[str] = (), relation: Relation | None = None
+        self, reason: str, audiences: Collection[str] = (), relation: Relation | str | None = None
     ) -> None:
         """State that no guarantee holds, whatever was charged; see `formal_total` for that.
 
@@ -173,7 +173,7 @@ class Ledger:
         if not isinstance(reason, str) or not reason.strip():
             raise Code.BAD_RELEASE.error(expected="a reason", found=f"reason={reason!r}")
         with self._lock:
-            mark = Mark(reason, names, relation)
+            mark = Mark(reason, names, None if relation is None else Relation(relation))
             if mark not in self._marks:
                 self._marks.append(mark)
 
@@ -386,11 +386,7 @@ class Ledger:
                 for index, (kind, release, inside) in enumerate(self.entries)
             ],
             "taken": [[*key, times] for key, times in sorted(self._taken.items())],
-            "not_private": [
-                {"reason": mark.reason, "audiences": list(mark.audiences)}
-                | ({} if mark.relation is None else {"relation": mark.relation.value})
-                for mark in self.not_private
-            ],
+            "not_private": [mark.to_dict() for mark in self.not_private],
         }
         return json.dumps(data, indent=1, allow_nan=False)
 
@@ -410,8 +406,7 @@ class Ledger:
             for entry in data["entries"]:
                 ledger._replay(**entry)
             for mark in data["not_private"]:
-                about = {"relation": Relation(mark["relation"])} if "relation" in mark else {}
-                ledger.mark_not_private(**mark | about)
+                ledger.mark_not_private(**mark)
             for reason, audience, times in data["taken"]:
                 ledger._taken[str(reason), str(audience)] = statement.read_count(times, 0)
             # Totals only grow, so one look at the end stands for one after every charge.

@@ -16,7 +16,7 @@ from hedgerow import jsonfile
 from hedgerow.errors import Code
 from hedgerow.jsonfile import plain
 from hedgerow.parties.store.database import Store
-from hedgerow.privacy import Ledger, Release
+from hedgerow.privacy import Ledger, Relation, Release
 from hedgerow.privacy.entries import Budget, HasProvenance, Reservation, as_budget
 
 
@@ -69,15 +69,15 @@ class DurableLedger(Ledger):
                 {"kind": "realised", "release": release.to_dict(), "inside": reservation.index}
             )
 
-    def mark_not_private(self, reason: str, audiences: Collection[str] = ()) -> None:
+    def mark_not_private(
+        self, reason: str, audiences: Collection[str] = (), relation: Relation | str | None = None
+    ) -> None:
         """State that no guarantee holds; see `Ledger.mark_not_private`."""
         with self._lock:
             before = len(self._marks)
-            super().mark_not_private(reason, audiences)
+            super().mark_not_private(reason, audiences, relation)
             for mark in self._marks[before:]:
-                self._keep(
-                    {"kind": "mark", "reason": mark.reason, "audiences": list(mark.audiences)}
-                )
+                self._keep({"kind": "mark", **mark.to_dict()})
 
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError("a durable ledger stays with its store; copy Ledger.from_json instead")
@@ -137,7 +137,7 @@ class DurableLedger(Ledger):
     def _read(self, line: dict[str, Any]) -> None:
         kind = line["kind"]
         if kind == "mark":
-            self.mark_not_private(line["reason"], line["audiences"])
+            self.mark_not_private(line["reason"], line["audiences"], line.get("relation"))
         elif kind == "budget":
             self._kept_budget = self.budget = as_budget([float(x) for x in line["budget"]])
         else:
