@@ -1,5 +1,3 @@
-import os
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,12 +6,9 @@ from hedgerow.crypto.sealed import (
     KEY_BYTES,
     OVERHEAD,
     SealingKey,
-    check_signed,
     seal,
-    sign_key,
 )
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.certificates import make_identity
 
 KEY = SealingKey(bytes(range(32)))
 CONTEXT = b"run 7, round 3, owner amsterdam, server 1"
@@ -79,17 +74,3 @@ def test_a_kept_key_opens_later_and_is_not_printed() -> None:
     sealed = seal(b"later", key.public, CONTEXT)
     assert SealingKey(key.secret).open(sealed, CONTEXT) == b"later"
     assert key.secret.hex() not in repr(key)
-
-
-def test_a_signed_key_is_that_of_the_certificate(tmp_path) -> None:
-    mine, other = (make_identity(tmp_path, name) for name in ("server-0", "server-1"))
-    public = SealingKey().public
-    signature = sign_key(mine, public, CONTEXT)
-    assert check_signed(mine.pem, public, signature, CONTEXT) == public
-    refused(lambda: check_signed(other.pem, public, signature, CONTEXT))
-    refused(lambda: check_signed(mine.pem, SealingKey().public, signature, CONTEXT))
-    refused(lambda: check_signed(mine.pem, public, signature, b"another run"))
-    refused(lambda: check_signed(mine.pem, public, os.urandom(64), CONTEXT))
-    refused(lambda: check_signed("none", public, signature, CONTEXT), Code.BAD_KEY_FILE)
-    mine.key.write_text("none")
-    refused(lambda: sign_key(mine, public, CONTEXT), Code.BAD_KEY_FILE)

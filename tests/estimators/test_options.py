@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,23 @@ def test_every_option_is_described_in_a_sentence() -> None:
         for row in options.reference():
             assert row.description.endswith("."), f"{options.__name__}.{row.key}"
             assert not row.description[0].islower(), f"{options.__name__}.{row.key}"
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: e.__name__)
+def test_help_describes_every_parameter_once(estimator: Any) -> None:
+    about, _, rest = estimator.__doc__.partition("\nParameters\n----------\n")
+    assert about.strip()
+    described = re.findall(r"^(\w+) : \S.*\n    \S", rest.partition("\n\n")[0], re.M)
+    assert described == list(inspect.signature(estimator).parameters)
+    for row in estimator._options_type.reference():
+        if row.parameter in described:
+            assert row.description in " ".join(rest.split())
+
+
+def test_what_is_said_beside_an_option_is_said_of_regressors_too() -> None:
+    for kind in (hedgerow.PivotForestClassifier, hedgerow.PivotForestRegressor):
+        assert "where scikit-learn would go on looking" in " ".join(kind.__doc__.split())
+    assert "Attributes\n----------\ntree_ : Tree" in hedgerow.CARTClassifier.__doc__
 
 
 def test_the_reference_page_is_up_to_date() -> None:

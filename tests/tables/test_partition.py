@@ -1,10 +1,7 @@
-import hashlib
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from hedgerow.errors import HedgerowError
 from hedgerow.tables import (
@@ -13,7 +10,6 @@ from hedgerow.tables import (
     Encoded,
     Target,
     encode,
-    horizontal,
     vertical,
 )
 from tests.tables.table_strategies import encodeds, records, relaxed
@@ -31,69 +27,6 @@ def table(n=20, ids=True):
     rng = np.random.default_rng(n)
     X = rng.uniform(0, 100, size=(n, 3))
     return encode(X, DOMAIN, rng.integers(0, 2, size=n), ids=np.arange(n) if ids else None)
-
-
-def shuffled(encoded, data):
-    order = data.draw(st.permutations(range(encoded.n_slots)))
-    return encoded.rows(np.array(order, dtype=np.intp))
-
-
-@relaxed
-@given(encodeds(), st.integers(1, 5))
-def test_horizontal_loses_nothing(encoded, owners):
-    parts = horizontal(encoded, owners, KEY)
-    assert len(parts) == owners
-    assert all(part.present.all() for part in parts)
-    found = sorted((r for part in parts for r in records(part)), key=lambda record: record[0])
-    assert found == records(encoded)
-
-
-@relaxed
-@given(encodeds(all_present=True), st.integers(1, 5), st.data())
-def test_the_part_depends_on_the_record_alone(encoded, owners, data):
-    def owner_of(whole):
-        parts = horizontal(whole, owners, KEY)
-        return {i: owner for owner, part in enumerate(parts) for i in part.ids.tolist()}
-
-    before = owner_of(encoded)
-    assert owner_of(shuffled(encoded, data)) == before
-    if encoded.n_slots:
-        gone = data.draw(st.integers(0, encoded.n_slots - 1))
-        rest = encoded.rows(np.delete(np.arange(encoded.n_slots), gone))
-        lost = encoded.ids[gone].item()
-        assert owner_of(rest) == {i: o for i, o in before.items() if i != lost}
-
-
-@pytest.mark.parametrize("ids", [np.arange(50), np.array([f"person {i}" for i in range(50)])])
-def test_the_hash_is_keyed_blake2(ids):
-    encoded = encode(np.zeros((50, 3)), DOMAIN, ids=ids)
-    parts = horizontal(encoded, 3, KEY)
-    for i in ids.tolist():
-        text = b"s" + i.encode() if isinstance(i, str) else b"i" + i.to_bytes(8, "little")
-        digest = hashlib.blake2b(text, key=KEY, digest_size=8, person=b"hedgerow rows").digest()
-        assert i in parts[int.from_bytes(digest, "little") % 3].ids
-
-
-def test_parts_are_of_similar_size_and_change_with_the_key():
-    encoded = table(6000)
-    sizes = [part.n_slots for part in horizontal(encoded, 3, KEY)]
-    assert stats.chisquare(sizes).pvalue > 1e-3
-    other = horizontal(encoded, 3, KEY[::-1])
-    assert other[0].ids.tolist() != horizontal(encoded, 3, KEY)[0].ids.tolist()
-
-
-@pytest.mark.parametrize(
-    ("owners", "key", "ids", "number"),
-    [
-        (0, KEY, True, "H501"),
-        (2, b"short", True, "H501"),
-        (2, b"k" * 65, True, "H501"),
-        (2, KEY, False, "H111"),
-    ],
-)
-def test_horizontal_refused(owners, key, ids, number):
-    with pytest.raises(HedgerowError, match=number):
-        horizontal(table(ids=ids), owners, key)
 
 
 def test_vertical():

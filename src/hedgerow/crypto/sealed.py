@@ -13,8 +13,8 @@ A sealed message does not say who made it: anybody who knows the public key can 
 version, the sender's fresh public key and the ciphertext with its tag: 49 bytes longer than what is
 in it.
 
-Keys of receivers have to be authentic. They stand in something that all parties have agreed on, or
-come with a signature of the key behind a certificate that is known (`sign_key`, `check_signed`).
+Keys of receivers have to be authentic: they stand in something that all parties have agreed on, or
+come over a connection whose certificate is known.
 """
 
 from __future__ import annotations
@@ -29,14 +29,12 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from hedgerow.errors import Code
-from hedgerow.net.certificates import Identity, is_signed, sign
 
 KEY_BYTES = 32
 OVERHEAD = 1 + KEY_BYTES + 16
 """Bytes that sealing adds."""
 _VERSION = b"\x01"
 _LABEL = b"hedgerow/sealed/v1"
-_SIGNED = b"hedgerow/sealing key/v1\x00"
 _NONCE_BYTES = 12
 
 
@@ -98,20 +96,6 @@ def seal(
     public = fresh.public_key().public_bytes_raw()
     key, nonce = _derived(shared, public, to)
     return _VERSION + public + AESGCM(key).encrypt(nonce, message, context)
-
-
-def sign_key(identity: Identity, public: bytes, context: bytes) -> bytes:
-    """Sign a sealing key, for one context, with the key behind a party's certificate."""
-    return sign(identity, _SIGNED + public + context)
-
-
-def check_signed(certificate: str, public: bytes, signature: bytes, context: bytes) -> bytes:
-    """Return a sealing key that the holder of a certificate signed for this context; else H760."""
-    if len(public) == KEY_BYTES and is_signed(certificate, _SIGNED + public + context, signature):
-        return public
-    raise _refused(
-        f"a sealing key signed by its server for {context!r:.200}", "a signature that does not fit"
-    )
 
 
 def _derived(shared: bytes, fresh: bytes, to: bytes) -> tuple[bytes, bytes]:

@@ -2,6 +2,7 @@
 
 from hedgerow.estimators.account import Account
 from hedgerow.estimators.cart import CARTClassifier, CARTRegressor
+from hedgerow.estimators.described import Described
 from hedgerow.estimators.dp_auto import DPClassifier, DPRegressor
 from hedgerow.estimators.dp_boosting import DPBoostingClassifier, DPBoostingRegressor
 from hedgerow.estimators.dp_tree import DPTreeClassifier
@@ -47,3 +48,7 @@ __all__ = [
     "TopDownTreeClassifier",
     "VerticalID3Classifier",
 ]
+
+for _name in __all__:
+    if hasattr(globals()[_name], "_options_type"):
+        globals()[_name].__doc__ = Described(globals()[_name])

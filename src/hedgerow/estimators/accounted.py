@@ -338,7 +338,26 @@ class AccountedEstimator(TableEstimator):
 
 @dataclass(eq=False, repr=False)
 class PrivateParameters:
-    """Parameters that estimators with a plan have in common."""
+    """Parameters that estimators with a plan have in common.
+
+    Parameters
+    ----------
+    domain : Domain
+        Public attributes, bounds, categories, classes and capacity. Never read from the data.
+    account : Account or str
+        Adds up the fits on the same people; a fit beyond its budget is refused before a row is
+        read. `Account.new` makes one in a file.
+    bad_rows : "auto", "error" or "absorb"
+        What is done with rows that do not fit the domain or its capacity. "error" refuses them, by
+        name, for whoever holds the rows. "absorb" refuses none: they are clipped, moved or left out
+        by public rules, and ``owner_only_`` counts them. "auto" absorbs where there is an account.
+    random_state : int or None
+        None draws noise keyed by the operating system. A number makes the noise repeatable, which
+        is for tests only: the ledger then records that the model is NOT private.
+    insecure_domain_from_data : bool
+        Read the domain from the data if none is given. The ledger then records that the model is
+        NOT private.
+    """
 
     epsilon: float = 1.0
     domain: Domain | None = None

@@ -75,7 +75,21 @@ class CARTRegressorOptions(CARTOptions):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _CART(TreeEstimator):
-    """Parameters and growth that both tasks share."""
+    """Parameters and growth that both tasks share.
+
+    Parameters
+    ----------
+    domain : Domain or None
+        Public attributes and bins. None reads them from the data.
+    max_bins : int
+        Bins per numeric attribute if the domain is read from the data; exact up to that many
+        distinct values.
+    missing : "error" or "own bin"
+        What to do with missing values if the domain is read from the data; a bin of their own is
+        the largest bin, so it goes right.
+    random_state : int, RandomState or None
+        For the random splitter and `max_features`.
+    """
 
     _options_type: ClassVar[type[CARTOptions]]
 
@@ -117,35 +131,6 @@ class CARTClassifier(PublicModelClassifier, _CART):
     Grows the same tree as scikit-learn's ``DecisionTreeClassifier`` on the same bins, ties apart.
     Paper: breiman1984cart.
 
-    Parameters
-    ----------
-    criterion : {"gini", "entropy", "max"} or None, default=None
-        What a split has to reduce; None for the first.
-    splitter : {"best", "random"}, default="best"
-        "random" tries one random cut per attribute (extra trees).
-    max_depth : int or None, default=None
-        Largest depth; None grows until the leaves are pure or small.
-    min_samples_split : int, default=2
-        Rows that a node needs to be split.
-    min_samples_leaf : int, default=1
-        Rows that each child must have.
-    min_impurity_decrease : float, default=0.0
-        Decrease of impurity that a split must bring, weighted by the node's share of rows.
-    max_features : int, float, "sqrt", "log2" or None, default=None
-        Attributes that are tried at each node, drawn at random.
-    max_leaf_nodes : int or None, default=None
-        Leaves at the most; with it the tree grows best-first.
-    domain : Domain or None, default=None
-        Public attributes and bins. None reads them from the data.
-    max_bins : int, default=255
-        Bins per numeric attribute if the domain is read from the data; exact up to that many
-        distinct values.
-    missing : {"error", "own bin"}, default="error"
-        What to do with missing values if the domain is read from the data; a bin of their own is
-        the largest bin, so it goes right.
-    random_state : int, RandomState or None, default=None
-        For the random splitter and `max_features`.
-
     Attributes
     ----------
     tree_ : Tree
@@ -164,8 +149,7 @@ class CARTRegressor(PublicModelRegressor, _CART):
     """Binary regression tree over histograms; no privacy.
 
     Grows the same tree as scikit-learn's ``DecisionTreeRegressor`` on the same bins, ties apart.
-    Parameters and attributes are those of `CARTClassifier`, but for the classes and the criterion:
-    "squared_error" is the only one.
+    Attributes are those of `CARTClassifier`, but for the classes.
     Paper: breiman1984cart.
     """
 

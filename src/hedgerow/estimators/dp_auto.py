@@ -62,7 +62,15 @@ _ALONG = ("_noise", "_charging", "_charged", "_family", "_clone_number", "_warne
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _ChosenModel(PlannedEstimator[Plan], PublicModelEstimator):
-    """A private model of one table in ``released_``, of a kind that public numbers choose."""
+    """A private model of one table in ``released_``, of a kind that public numbers choose.
+
+    Parameters
+    ----------
+    model
+        A name trains that model, with its own rules for everything else.
+    delta
+        Choose it far below 1 / number of people. The other models need none.
+    """
 
     _options_type = ModelOptions
     _model_name = "released_"
@@ -136,22 +144,6 @@ class DPClassifier(PublicModelClassifier, _ChosenModel):
     nothing about a row; ``choice_`` says which and why. ``privacy_`` lists every release.
     Neighbours are tables that differ by one added or removed row, so one person has to be one row.
 
-    Parameters
-    ----------
-    epsilon : float, default=1.0
-        The whole budget of one fit, at `delta` where boosting is chosen. Finite and greater than 0.
-    domain : Domain
-        Public attributes, bounds, categories, classes and capacity. Never read from the data.
-    model : {"auto", "boosting", "tree", "median-forest"}, default="auto"
-        A name trains that model, with its own rules for everything else.
-    delta : float, default=1e-6
-        Probability with which epsilon may not hold, below 0.5; choose it far below 1 / number of
-        people. Boosting makes use of it, the others need none.
-    public_seed : int, default=0
-        Of the choices that depend on no row; public.
-    account, bad_rows, random_state, insecure_domain_from_data
-        As in `DPTreeClassifier`.
-
     Attributes
     ----------
     choice_ : ModelChoice
@@ -184,9 +176,9 @@ class DPClassifier(PublicModelClassifier, _ChosenModel):
 class DPRegressor(PublicModelRegressor, _ChosenModel):
     """Differentially private regression of one table: boosting, or a forest where rows are few.
 
-    Parameters and attributes are those of `DPClassifier`, but for the classes and for the single
-    tree, which learns classes alone. The domain declares the bounds of the target; whether a
-    target outside them is clipped or refused is the domain's rule.
+    Attributes are those of `DPClassifier`, but for the classes; a single tree learns classes alone,
+    and is none of the models. The domain declares the bounds of the target; whether a target
+    outside them is clipped or refused is the domain's rule.
 
     Examples
     --------

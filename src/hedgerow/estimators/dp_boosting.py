@@ -27,7 +27,19 @@ from hedgerow.trees.importance import importances
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Boosting(CuratedEstimator[BoostPlan, BoostCounts]):
-    """Functions of private boosting in ``boosted_``, for either task."""
+    """Functions of private boosting in ``boosted_``, for either task.
+
+    Parameters
+    ----------
+    domain : Domain
+        Public attributes, bounds, categories, classes and capacity. Never read from the data.
+        Skewed numbers do well on a grid of their own: declare its ``edges``.
+    delta
+        Choose it far below 1 / number of people. From 1 / capacity on there is a warning.
+    subsample
+        Fewer records cost less, but not as much less as they tell less: 1 was best wherever
+        measured.
+    """
 
     _options_type = BoostOptions
     _model_name = "boosted_"
@@ -117,30 +129,6 @@ class DPBoostingClassifier(PublicModelClassifier, _Boosting):
     of attributes, whose sum is the log-odds. ``privacy_`` lists every release. Neighbours are
     tables that differ by one added or removed row, so one person has to be one row.
 
-    Parameters
-    ----------
-    epsilon : float, default=1.0
-        The whole budget of one fit at `delta`. Finite and greater than 0.
-    domain : Domain
-        Public attributes, bounds, categories, classes and capacity. Never read from the data.
-        Skewed numbers do well on a grid of their own: declare its ``edges``.
-    delta : float, default=1e-6
-        Probability with which epsilon may not hold, below 0.5; choose it far below 1 / number of
-        people. From 1 / capacity on there is a warning.
-    n_estimators : int or "auto", default="auto"
-        Rounds; "auto" chooses by a public rule from capacity and epsilon.
-    max_leaves : int or "auto", default="auto"
-        Parts into which a round cuts its attribute.
-    learning_rate : float or "auto", default="auto"
-        Share of a damped Newton step that a round takes.
-    subsample : float, default=1.0
-        Probability with which a record takes part in a round, by a secret coin of its own. Fewer
-        records cost less, but not as much less as they tell less: 1 was best wherever measured.
-    public_seed : int, default=0
-        Of the choices that depend on no row; public.
-    account, bad_rows, random_state, insecure_domain_from_data
-        As in `DPTreeClassifier`.
-
     Attributes
     ----------
     boosted_ : Boosted
@@ -174,9 +162,9 @@ class DPBoostingClassifier(PublicModelClassifier, _Boosting):
 class DPBoostingRegressor(PublicModelRegressor, _Boosting):
     """Differentially private gradient boosting for regression.
 
-    Parameters and attributes are those of `DPBoostingClassifier`, but for the classes. The domain
-    declares the bounds of the target; whether a target outside them is clipped or refused is the
-    domain's rule. Residuals are clipped at 0.4 times half the range.
+    Attributes are those of `DPBoostingClassifier`, but for the classes. The domain declares the
+    bounds of the target; whether a target outside them is clipped or refused is the domain's rule.
+    Residuals are clipped at 0.4 times half the range.
 
     Examples
     --------

@@ -24,32 +24,12 @@ class DPTreeClassifier(PlannedEstimator[PrivatePlan], PublicModelClassifier, Tre
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        The whole budget of one fit. Finite and greater than 0.
-    domain : Domain
-        Public attributes, bounds, categories and classes. Never read from the data.
-    max_depth : int or "auto", default="auto"
-        Levels of splits. "auto" chooses by a public rule from the domain's capacity, epsilon, the
-        number of candidates and classes.
-    criterion : {"auto", "max", "gini", "entropy"}, default="auto"
-        Score of a split; "auto" chooses "max" or "gini" by a public rule.
-    branching : {"binary", "wary"}, default="binary"
-        Thresholds and single values against the rest, or one branch per bin.
-    split_share : float, default=0.7
-        Share of epsilon for the splits; the rest is for the leaves.
-    account : Account or str, optional
-        Adds up the fits on the same people; a fit beyond its budget is refused before a row is
-        read. `Account.new` makes one in a file.
-    bad_rows : {"auto", "error", "absorb"}, default="auto"
-        What is done with rows that do not fit the domain or its capacity. "error" refuses them, by
-        name, for whoever holds the rows. "absorb" refuses none: they are clipped, moved or left out
-        by public rules, and ``owner_only_`` counts them. "auto" absorbs where there is an account.
-    random_state : int or None, default=None
-        None draws noise keyed by the operating system. A number makes the noise repeatable, which
-        is for tests only: the ledger then records that the model is NOT private.
-    insecure_domain_from_data : bool, default=False
-        Read the domain from the data if none is given. The ledger then records that the model is
-        NOT private.
+    max_depth
+        The rule counts candidates and classes, too.
+    branching
+        Single values are compared with the rest.
+    split_share
+        The rest is for the leaves.
 
     Attributes
     ----------

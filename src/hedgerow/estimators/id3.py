@@ -39,15 +39,11 @@ class ID3Classifier(PublicModelClassifier, TreeEstimator):
 
     Parameters
     ----------
-    criterion : {"entropy", "gini", "max"}, default="entropy"
-        "entropy" is Quinlan's information gain.
-    max_depth : int or None, default=None
-        Largest depth; None grows until the leaves are pure or no attribute is left.
-    domain : Domain or None, default=None
+    domain : Domain or None
         Public attributes and bins. None reads them from the data.
-    max_bins : int, default=8
+    max_bins : int
         Bins per numeric attribute if the domain is read from the data: each becomes a branch.
-    missing : {"error", "own bin"}, default="error"
+    missing : "error" or "own bin"
         What to do with missing values if the domain is read from the data.
 
     Attributes

@@ -28,7 +28,28 @@ from hedgerow.trees.importance import impurity_shares
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _MedianForest(CuratedEstimator[MedianPlan, ForestCounts]):
-    """A forest of private medians in ``forest_``, for either task."""
+    """A forest of private medians in ``forest_``, for either task.
+
+    Parameters
+    ----------
+    domain : Domain
+        Public attributes, bounds, categories, classes and capacity. Never read from the data.
+        Numeric attributes are cut on their grid: up to 1,024 bins are recommended.
+    variant
+        "base" takes one attribute at random and pays for its median alone; "random" takes attribute
+        and cut at random, so that the leaves have the whole budget.
+    max_features
+        "auto" chooses by a public rule from capacity and epsilon. Not used by "base" and "random".
+    split_share
+        The rest is for the leaves.
+    partition
+        In one tree alone, so that every tree has the whole epsilon; otherwise all trees see all
+        rows and share it. Partitioned forests grow faster and do better with more trees.
+    shrinkage
+        By the known scale of the noise; it costs nothing.
+    verbose : int
+        1 shows on the error stream how far the growth has come.
+    """
 
     _options_type = MedianOptions
     _model_name = "forest_"
@@ -99,43 +120,6 @@ class MedianForestClassifier(PublicModelClassifier, _MedianForest):
     ``privacy_`` lists every release. Neighbours are tables that differ by one added or removed
     row, so one person has to be one row.
 
-    Parameters
-    ----------
-    epsilon : float, default=1.0
-        The whole budget of one fit. Finite and greater than 0.
-    domain : Domain
-        Public attributes, bounds, categories, classes and capacity. Never read from the data.
-        Numeric attributes are cut on their grid: up to 1,024 bins are recommended.
-    n_estimators : int, default=4
-        Trees.
-    max_depth : int or "auto", default="auto"
-        Levels of splits; "auto" chooses by a public rule from capacity, trees and epsilon.
-    variant : {"flip", "exp", "max", "base", "random"}, default="flip"
-        How medians and attributes are drawn: by permute-and-flip, the exponential mechanism or
-        noisy max; "base" takes one attribute at random and pays for its median alone; "random"
-        takes attribute and cut at random, so that the leaves have the whole budget.
-    max_features : int or "auto", default="auto"
-        Attributes of which a node draws a median (K); "auto" chooses by a public rule from capacity
-        and epsilon. Not used by "base" and "random".
-    split_share : float, default=0.6
-        Share of epsilon for the splits; the rest is for the leaves.
-    partition : bool, default=False
-        Put each row into one tree, by a secret coin of its own, so that every tree has the whole
-        epsilon; otherwise all trees see all rows and share it. Partitioned forests grow faster
-        and do better with more trees.
-    accounting : {"strict", "paper"}, default="strict"
-        "paper" draws as published; the ledger shows what that costs beside what is claimed.
-    depth_budget : {"uniform", "rising", "falling"}, default="uniform"
-        How the splits' budget is spread over the levels.
-    shrinkage : bool, default=True
-        Draw leaves towards the nodes above them, by the known scale of the noise; costs nothing.
-    public_seed : int, default=0
-        Of the choices that depend on no row; public.
-    account, bad_rows, random_state, insecure_domain_from_data
-        As in `DPTreeClassifier`.
-    verbose : int, default=0
-        1 shows on the error stream how far the growth has come.
-
     Attributes
     ----------
     forest_ : Forest
@@ -165,10 +149,9 @@ class MedianForestClassifier(PublicModelClassifier, _MedianForest):
 class MedianForestRegressor(PublicModelRegressor, _MedianForest):
     """Differentially private forest for regression whose splits are private medians.
 
-    Parameters and attributes are those of `MedianForestClassifier`, but for the classes. The
-    domain declares the bounds of the target; whether a target outside them is clipped or refused
-    is the domain's rule. A leaf releases a noisy count and a noisy sum, and answers with a mean
-    within the bounds.
+    Attributes are those of `MedianForestClassifier`, but for the classes. The domain declares the
+    bounds of the target; whether a target outside them is clipped or refused is the domain's rule.
+    A leaf releases a noisy count and a noisy sum, and answers with a mean within the bounds.
     Paper: consul2021diprime.
 
     Examples

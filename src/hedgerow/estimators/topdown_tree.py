@@ -35,40 +35,22 @@ class TopDownTreeClassifier(PlannedEstimator[TopDownPlan], PublicModelClassifier
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        The whole budget of one fit (the paper's alpha). Finite and greater than 0. It holds for
-        every owner's people, towards everybody who sees the messages or the tree.
+    epsilon
+        It holds for every owner's people, towards everybody who sees the messages or the tree.
     domain : Domain
         Public attributes, bounds, categories and classes, the same for all owners. Never read from
         the data.
-    method : {"auto", "single-machine", "noisy-counts", "local-rnm", "secure-counts"}
+    method
         Who draws noise where. "single-machine": a curator of all records. "noisy-counts": owners
         send noisy histograms. "local-rnm": owners send their best splits, then noisy counts of
         those. "secure-counts": three servers add up secret counts and draw the noise of one
-        curator. "auto" is the first of these for one owner and the last for several.
-    histograms : {"feature", "split"}, default="feature"
-        Noisy counts per attribute, or per split as in the paper.
-    criterion : {"gini", "entropy", "max"}, default="gini"
-        Score of a split.
-    n_splits : int, default=512
-        The largest number of splits, M.
-    max_depth : int or "auto", default="auto"
-        Depth of the deepest split. "auto" chooses by a public rule from the domain's capacity.
-    budget : {"uniform", "decay"} or sequence of float, default="uniform"
-        How epsilon is divided over depths.
-    leaf_share : float, default=0.2
-        Share of epsilon for the leaves.
-    min_gain : float, default=0.002
-        A leaf whose noisy decrease of the impurity is not above this is not split.
-    error : float, default=0.1
-        A leaf with less than error / n_splits of all records, by its noisy weight, is not split.
-    accounting : {"strict", "paper"}, default="strict"
-        "paper" draws as published; the ledger then states what is claimed and what holds.
-    engine : {"simulate", "processes", "clear"}, default="simulate"
+        curator.
+    engine : "simulate", "processes" or "clear"
         For "secure-counts": servers in this process, in processes over mutual TLS, or plain
         arrays, from which nothing is hidden.
-    account, bad_rows, random_state, insecure_domain_from_data
-        As in `DPTreeClassifier`; the last for ``fit`` only.
+    insecure_domain_from_data : bool
+        Read the domain from the data if none is given, for ``fit`` only. The ledger then records
+        that the model is NOT private.
 
     Attributes
     ----------

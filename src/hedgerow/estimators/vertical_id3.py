@@ -43,42 +43,36 @@ class VerticalID3Classifier(TableClassifier, AccountedEstimator):
 
     Parameters
     ----------
-    n_sites : int, default=2
+    n_sites : int
         Sites to which `fit` deals the columns, in order; at least 2.
-    groups : list of lists of str or int, optional
+    groups : list of lists of str or int
         Columns of each site, in place of `n_sites`.
-    class_at : int or "all", default=-1
+    class_at : int or "all"
         The site that holds the class in `fit`, the last by default; "all": every site does.
-    max_depth : int or None, default=None
-        Largest depth; None grows until the leaves are pure or no attribute is left.
-    epsilon : float or None, default=None
-        Noise on all counts for the public's sake, with this budget; needs `domain` and
-        `max_depth`. With the commutative cipher it protects nobody from the sites; on secret counts
-        it also hides from each site what records say at the others, as long as the sites are not
-        asked to classify them. ``privacy_`` says so.
-    cardinality : {"commutative", "secret"}, default="commutative"
-        How sizes of intersections are found. "commutative": sets encrypted by all sites, as
-        published, which gives away sizes of sub-intersections and the best gain of each site, and
-        to a site that does not keep to the protocol the class of every record. "secret": on shares
-        of three servers, which gives away none of this.
-    engine : {"simulate", "processes", "clear"}, default="simulate"
+    epsilon
+        It needs `domain`, too. With the commutative cipher it protects nobody from the sites; on
+        secret counts it also hides from each site what records say at the others, as long as the
+        sites are not asked to classify them. ``privacy_`` says so.
+    cardinality
+        The cipher gives away sizes of sub-intersections and the best gain of each site, and to a
+        site that does not keep to the protocol the class of every record; shares give away none of
+        this.
+    engine : "simulate", "processes" or "clear"
         Where sites and servers are while the tree grows: in this process, or each in a process of
         its own over TLS. With "clear", which needs secret counts, one process computes on plain
         numbers in the place of the servers.
-    domain : Domain or None, default=None
+    domain : Domain or None
         Public attributes and bins. None reads them from the data, where there is no epsilon.
-    max_bins : int, default=8
+    max_bins : int
         Bins per numeric attribute if the domain is read from the data: each becomes a branch.
-    missing : {"error", "own bin"}, default="error"
+    missing : "error" or "own bin"
         What to do with missing values if the domain is read from the data.
-    ring : {"needed", "all"}, default="needed"
-        Whether sites without a constraint on a node take part in its intersections, as published.
-    answers_to : {"asker", "class site"}, default="asker"
-        Who learns the class of an instance; with "class site" see `answers_of_class_site`.
-    account : Account or str, optional
+    answers_to
+        With "class site" see `answers_of_class_site`.
+    account : Account or str
         Adds up the fits on the same people, and questions, which are exact. One with a budget pays
         for noise on secret counts alone: all else tells the sites exact numbers.
-    random_state : int or None, default=None
+    random_state : int or None
         None draws keys, shuffles and noise from the operating system. A number makes them
         repeatable, which is for tests only.
 

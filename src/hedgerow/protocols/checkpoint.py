@@ -6,6 +6,7 @@ that all servers have and draws nothing of them again; masks come from fresh key
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Engine, Secret
 
 Stage = dict[str, NDArray[Any]]
+Made = Callable[[], Secret]
 
 
 class Checkpoints(Protocol):
@@ -50,6 +52,16 @@ class NoCheckpoints:
     def mark(self, opening: str) -> None:
         """Mark nothing: nobody takes the run up again, so that nothing is drawn twice."""
         del opening
+
+
+def kept(keep: Checkpoints, stage: str, engine: Engine, name: str, make: Made) -> Secret:
+    """Return the secret of a stage that has no other; make and keep it where there is none."""
+    known = keep.load(stage)
+    if known is not None:
+        return restored(engine, known[name])
+    made = make()
+    keep.save(stage, {name: made.data})
+    return made
 
 
 def restored(engine: Engine, array: NDArray[Any]) -> Secret:

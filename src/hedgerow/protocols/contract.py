@@ -77,9 +77,6 @@ class Plan(Protocol):
     def openings(self) -> Sequence[Opening]:
         """Return exactly what a run may open."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain data."""
-
 
 class Memory(Protocol):
     """What one member must not forget of a run, from one attempt to the next.

@@ -592,6 +592,12 @@ class Engine(ABC):
         (``"server 0"``).
         """
 
+    def open_to_all(self, x: Secret, name: str) -> NDArray[Any]:
+        """Open a declared value to all who hold shares, and so to whoever lives here."""
+        opened = self.open(x, name, self.everyone)
+        assert opened is not None, "every party is in the audience"
+        return opened
+
     # What is not linear.
 
     @abstractmethod

@@ -75,7 +75,7 @@ def destinations(keys: SecretBits, *, name: str = SHUFFLED) -> Secret:
         digit = bits[low : low + DIGIT]
         permutation = engine.permutation(n)
         mixed = engine.shuffle(concatenate([d[None], digit]).transpose(), permutation)
-        places, order = _open(mixed[:, 0], name)
+        places, order = open_places(mixed[:, 0], name)
         e = _places(mixed[:, 1:][order].transpose())
         d = engine.unshuffle(e[places], permutation)
     return d
@@ -90,7 +90,7 @@ def permute(x: AnySecret, d: Secret, *, name: str = SHUFFLED) -> AnySecret:
     Reveals: to every party, a uniformly random permutation. Cost: `cost_permute`.
     """
     permutation = x.engine.permutation(len(x))
-    _, order = _open(x.engine.shuffle(d, permutation), name)
+    _, order = open_places(x.engine.shuffle(d, permutation), name)
     return x.engine.shuffle(x, permutation)[order]
 
 
@@ -185,16 +185,20 @@ def _cost_places(engine: Engine, width: int, n: int, ring: Ring) -> Cost:
     return total + engine.cost("matmul", shape=(n, 1, 1), ring=ring, inner=(1 << width) - 1)
 
 
-def _open(d: Secret, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def open_places(
+    d: Secret,
+    name: str,
+    fix: str = "use destinations that `hedgerow.secure.sort.destinations` made",
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Open shuffled destinations; return them and the order that moves rows there."""
-    opened = d.engine.open(d, name, d.engine.everyone)
-    assert opened is not None, "every party is in the audience"
-    places = opened.astype(np.int64)
-    order = np.argsort(places)
-    if not np.array_equal(places[order], np.arange(len(d))):
+    places = d.engine.open_to_all(d, name).astype(np.int64)
+    order = np.full(len(places), -1)
+    if places.min(initial=0) >= 0 and places.max(initial=-1) < len(places):
+        order[places] = np.arange(len(places))
+    if order.min(initial=0) < 0:
         raise Code.SECRETS_DO_NOT_FIT.error(
             expected=f"destinations that are a permutation of 0 to {len(d) - 1}",
             found="something else",
-            fix="use destinations that `hedgerow.secure.sort.destinations` made",
+            fix=fix,
         )
     return places, order

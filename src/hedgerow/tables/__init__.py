@@ -5,7 +5,7 @@ from hedgerow.tables.batches import Batches
 from hedgerow.tables.domain import Domain
 from hedgerow.tables.encode import Encoded, encode
 from hedgerow.tables.padding import check_capacity, pad
-from hedgerow.tables.partition import horizontal, vertical
+from hedgerow.tables.partition import vertical
 from hedgerow.tables.reading import read_batches, read_table
 from hedgerow.tables.sources.sql import SqlQuery, read_sql
 from hedgerow.tables.sources.text import TextFormat
@@ -20,7 +20,6 @@ __all__ = [
     "TextFormat",
     "check_capacity",
     "encode",
-    "horizontal",
     "pad",
     "read_batches",
     "read_sql",

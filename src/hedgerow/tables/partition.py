@@ -11,31 +11,8 @@ from numpy.typing import NDArray
 from hedgerow.errors import Code
 from hedgerow.tables.column import name_list
 from hedgerow.tables.encode import Encoded
-from hedgerow.tables.ids import keyed_hash
 
 _MIN_KEY, _MAX_KEY = 16, hashlib.blake2b.MAX_KEY_SIZE
-
-
-def horizontal(encoded: Encoded, owners: int, key: bytes) -> tuple[Encoded, ...]:
-    """Give each record to one of several owners, by a keyed hash of its id.
-
-    The part of a record depends on that record alone: one record more or less moves no other. That
-    is what parallel composition under add/remove neighbours needs, and what cutting a shuffled
-    table into equal pieces does not give. The key, 16 to 64 bytes, is secret where the assignment
-    has to be. Records keep their order; a part may be empty. H111 without ids, H110 for repeated
-    ids, H501 for a bad number of owners or key.
-    """
-    if owners < 1:
-        raise Code.BAD_PARAMETER.error(expected="owners of at least 1", found=f"owners={owners}")
-    if not _MIN_KEY <= len(key) <= _MAX_KEY:
-        raise Code.BAD_PARAMETER.error(
-            expected=f"a key of {_MIN_KEY} to {_MAX_KEY} bytes", found=f"{len(key)} bytes"
-        )
-    records = np.flatnonzero(encoded.present)
-    ids = ids_of(encoded)[records]
-    digests = keyed_hash(ids, key, size=8, purpose=b"hedgerow rows")
-    part = np.frombuffer(digests, dtype="<u8").astype(np.uint64) % np.uint64(owners)
-    return tuple(encoded.rows(records[part == owner]) for owner in range(owners))
 
 
 def vertical(

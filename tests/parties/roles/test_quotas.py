@@ -63,7 +63,7 @@ def test_uploads(wards: Wards) -> None:
     assert 0 < debt(wards, "north") <= ROOM
     # What was refused has left nothing, not even its id.
     state = wards.parties["alder"].state
-    assert set(state.names("uploads")) == {"north-1", *taken}
+    assert {path.name for path in state.path("uploads").iterdir()} == {"north-1", *taken}
     with open_store(state).snapshot() as made:
         assert set(made.uploads()) == {"north-1", *taken}
     # Others have a bound of their own.

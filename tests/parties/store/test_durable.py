@@ -178,7 +178,6 @@ def test_links_on_the_way(state: StateFolder, tmp_path: Path, depth: int) -> Non
     assert "symbolic link" in refuses(Code.UNSAFE_FOLDER, lambda: state.path(*parts)).found
     if depth < 3:
         refuses(Code.UNSAFE_FOLDER, lambda: state.folder("runs", "r1"))
-        refuses(Code.UNSAFE_FOLDER, lambda: list(state.names(*parts[: depth - 1] or ("runs",))))
 
 
 @pytest.mark.parametrize("wrong", [0o750, 0o705, 0o701, 0o777])
@@ -204,15 +203,6 @@ def test_what_is_not_a_folder(tmp_path: Path) -> None:
     refuses(Code.UNSAFE_FOLDER, lambda: check_private(tmp_path / "none"))
     refuses(Code.UNSAFE_FOLDER, lambda: StateFolder(tmp_path / "none" / "state"))
     refuses(Code.FOLDER_EXISTS, lambda: make_private(tmp_path / "file"))
-
-
-def test_names_of_folders(state: StateFolder) -> None:
-    assert list(state.names("runs")) == []
-    for name in ("b", "a", "c-1"):
-        state.folder("runs", name)
-    (state.path("runs") / "note").write_text("")
-    (state.path("runs") / ".half-made").mkdir()
-    assert list(state.names("runs")) == ["a", "b", "c-1"]
 
 
 def test_new_files_replace_nothing(tmp_path: Path) -> None:

@@ -126,7 +126,8 @@ def each_apart(servers: list[SecureServers], asks: Mapping[str, bytes]) -> list[
 
     def one(server: int) -> Any:
         try:
-            return servers[server].answer(asks[SERVER_NAMES[server]])
+            name = SERVER_NAMES[server]
+            return servers[server].answers({name: asks[name]})[name]
         except Exception as error:
             return error
 

@@ -118,26 +118,6 @@ def test_the_same_seeds_give_the_same_tree(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_coordinator_goes_on_from_its_state(method: str) -> None:
-    made = plan(method)
-    expected = grow_topdown(made, owners(made))[0].to_json()
-    for stop in range(4):
-        parties = owners(made)
-        coordinator = Coordinator(made, tuple(parties))
-        run(coordinator, parties, rounds=stop)
-        # In the middle of a round, too: one owner has answered, the others not yet.
-        asks = coordinator.asks()
-        if len(asks) > 1:
-            name, ask = next(iter(asks.items()))
-            coordinator.hear(name, parties[name].answer(ask))
-        again = Coordinator.resume(made, coordinator.state())
-        assert again.traffic == coordinator.traffic
-        assert again.asks() == coordinator.asks()
-        run(again, parties)
-        assert again.tree().to_json() == expected
-
-
-@pytest.mark.parametrize("method", METHODS)
 def test_owners_go_on_from_their_states(method: str) -> None:
     made = plan(method)
     expected = grow_topdown(made, owners(made))[0].to_json()
@@ -204,11 +184,11 @@ def test_too_few_owners_end_a_run_that_can_be_resumed() -> None:
 
 
 def _expect(code: Code, coordinator: Coordinator, name: str, answer: bytes) -> None:
-    before = coordinator.state()
+    before = coordinator.asks(), coordinator.traffic
     with pytest.raises(HedgerowError) as caught:
         coordinator.hear(name, answer)
     assert caught.value.code is code
-    assert coordinator.state() == before
+    assert (coordinator.asks(), coordinator.traffic) == before
 
 
 def test_answers_that_are_none_leave_everything_as_it_was() -> None:
@@ -256,17 +236,6 @@ def test_answers_that_are_none_leave_everything_as_it_was() -> None:
     run(coordinator, parties)
     expected = grow_topdown(made, owners(made))[0]
     assert coordinator.tree().to_json() == expected.to_json()
-
-
-def test_states_of_others_are_refused() -> None:
-    made, other = plan("noisy-counts"), plan("noisy-counts", epsilon=3.0)
-    state = Coordinator(made, ("a", "b")).state()
-    broken = state.replace(b'"least"', b'"lost2"')
-    for plan_, data in ((other, state), (made, broken), (made, state[:-1] + b"?"), (made, b"{}\n")):
-        if data == state or plan_ is made:
-            with pytest.raises(HedgerowError) as caught:
-                Coordinator.resume(plan_, data)
-            assert caught.value.code is Code.BAD_ANSWER
 
 
 def test_a_leaf_that_nothing_can_divide_is_not_split() -> None:

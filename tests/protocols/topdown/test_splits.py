@@ -94,19 +94,6 @@ def test_a_server_cannot_be_done_without_and_all_are_asked_again() -> None:
     assert found.to_dict() == grow_secure(plan, owners_of(plan), again).to_dict()
 
 
-def test_the_coordinator_goes_on_after_a_restart_in_every_round() -> None:
-    plan = plan_of(n_splits=3, epsilon=8.0)
-    expected = grow_secure(plan, owners_of(plan), servers_of(plan)).to_dict()
-    owners, servers = owners_of(plan), servers_of(plan)
-    coordinator, rounds = Coordinator(plan, list(owners)), 0
-    while coordinator.asks():
-        coordinator = Coordinator.resume(plan, coordinator.state())
-        answer_all(coordinator, owners, servers)
-        rounds += 1
-    assert coordinator.tree().to_dict() == expected
-    assert rounds == coordinator.traffic.rounds >= 6
-
-
 def test_servers_that_say_different_things_are_found_out() -> None:
     plan = plan_of()
     owners, servers = owners_of(plan), servers_of(plan)
@@ -155,8 +142,6 @@ def test_who_was_left_out_is_told() -> None:
     split = coordinator.split
     assert isinstance(split, SecureCounts)
     assert split.left_out == [(1, "berlin", "H704")]
-    again = Coordinator.resume(plan, coordinator.state())
-    assert again.split.left_out == split.left_out
 
 
 def test_a_server_is_handed_its_own_parts_only() -> None:

@@ -8,7 +8,7 @@ from hedgerow import VerticalID3Classifier
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.protocols.vertical_id3.options import VerticalOptions
-from tests.protocols.vertical_id3.ppid3_runs import PAPER, WEATHER
+from tests.protocols.vertical_id3.ppid3_runs import WEATHER
 
 
 @pytest.mark.parametrize(
@@ -41,10 +41,7 @@ def test_estimators_and_jobs_have_the_fields_and_defaults_of_the_options() -> No
     assert all(row.description for row in VerticalOptions.reference())
 
 
-def test_a_plan_as_plain_data() -> None:
-    plan = VerticalOptions(max_depth=3).plan(WEATHER, 14, columns=PAPER, class_at=0)
-    assert plan.to_dict()["job"]["max_depth"] == 3
-    assert plan.to_dict()["sites"][1] == {"values": (2, 2), "classes": 0, "records": 14}
+def test_a_plan_needs_classes() -> None:
     with pytest.raises(HedgerowError) as caught:
         VerticalOptions().plan(WEATHER.select(WEATHER.names, target=False))
     assert caught.value.code is Code.BAD_TARGET

@@ -168,16 +168,14 @@ def opened_trees(
     hist = Masks(_for_each_model(table, runs)).histogram()
     chosen = choose(0, score(hist), score.bound, None)
     index = (chosen * np.arange(chosen.shape[-1])).sum(axis=-1)
-    split = table.engine.open(index, split_name(0), table.engine.everyone)
-    assert split is not None
+    split = table.engine.open_to_all(index, split_name(0))
     public = np.asarray(split)[..., None] == np.arange(chosen.shape[-1])
     choice = table.engine.public(public, table.ring)
     sums = branch_sums(hist, choice, layout)
     grown = GrownTrees([choice], [node_totals(hist, layout)], sums, [np.zeros(2, dtype=np.int64)])
     counts = leaf_update_of(plan, ledger)(grown, plan.tree_rows).counts
     assert counts is not None
-    opened = table.engine.open(counts, LEAF, table.engine.everyone)
-    assert opened is not None
+    opened = table.engine.open_to_all(counts, LEAF)
     return split[:, 0].astype(np.int64), counts.ring.signed(opened).astype(np.int64)
 
 

@@ -52,6 +52,25 @@ class HiddenEstimator(PlannedEstimator[Any]):
     A subclass names its protocol (`hedgerow.protocols.registry`) and its options, and has fields
     with their names and defaults. One that learns a target inherits from `TableClassifier` or
     `TableRegressor` first; others read the table alone.
+
+    Parameters
+    ----------
+    epsilon
+        Not used with ``noise="none"``.
+    engine : "simulate", "processes" or "clear"
+        The three servers in this process, on real shares; a process for each of them, over mutual
+        TLS on this machine; or plain arrays, to study accuracy. Laws and ledger are the same. From
+        this process, which is handed all rows, nothing is hidden in any of them.
+    n_owners : int
+        Owners to whom `fit` deals the table.
+    partition : "horizontal" or "vertical"
+        Whether owners hold rows or columns.
+    account : Account or str
+        Adds up the fits on the same people, all answers to queries included; a fit beyond its
+        budget is refused before a row is read. `Account.new` makes one in a file.
+    random_state : int or None
+        None draws keys and noise from the operating system. A number makes them repeatable, which
+        is for tests only: the ledger then records that the model is NOT private.
     """
 
     _protocol: ClassVar[str] = "hidden-tree"

@@ -18,7 +18,19 @@ from hedgerow.trees.growing.budget import SPLIT_SHARE
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Boosting(HiddenEstimator):
-    """Parameters and plan that both tasks share."""
+    """Parameters and plan that both tasks share.
+
+    Parameters
+    ----------
+    epsilon
+        It is divided equally among the trees. Not used with ``noise="none"``.
+    noise
+        "splits+leaves": answers to any number of queries cost epsilon together. "none": no noise,
+        and no finite epsilon against the analyst.
+    n_estimators
+        With noise, few rounds and a larger learning rate are better: every tree has its share of
+        epsilon.
+    """
 
     _protocol: ClassVar[str] = "hidden-boosting"
     _options_type: ClassVar[type[ServerOptions]] = BoosterOptions
@@ -38,33 +50,6 @@ class HiddenBoostingClassifier(HiddenClassifier, _Boosting):
     Paper: friedman2001greedy. Without noise, predictions are those of scikit-learn's
     ``GradientBoostingClassifier`` on the same bins, ties and roundings apart. More than two
     classes are boosted one against the rest. Servers learn public numbers alone.
-
-    Parameters
-    ----------
-    epsilon : float, default=1.0
-        The whole budget of one fit, add/remove neighbours, divided equally among the trees. Finite
-        and greater than 0; not used with ``noise="none"``.
-    domain : Domain
-        Public attributes, bounds, categories, classes and capacity. Never read from the data.
-    noise : {"splits+leaves", "none"}, default="splits+leaves"
-        "splits+leaves": answers to any number of queries cost epsilon together. "none": no noise,
-        and no finite epsilon against the analyst.
-    n_estimators : int, default=20
-        Rounds. With noise, few rounds and a larger learning rate are better: every tree has its
-        share of epsilon.
-    learning_rate : float, default=0.1
-        Above 0 and at most 1.
-    max_depth : int, default=3
-        Levels of splits of every tree.
-    splitter : {"best", "random"}, default="best"
-        "random" draws splits by public coins, which costs nothing: all of epsilon is for the
-        leaves.
-    public_seed : int, default=0
-        Of those coins.
-    split_share : float, default=0.7
-        Share of a tree's epsilon for its splits.
-    engine, n_owners, partition, account, bad_rows, random_state, insecure_domain_from_data
-        As in `HiddenTreeClassifier`.
 
     Attributes
     ----------
@@ -105,6 +90,6 @@ class HiddenBoostingRegressor(HiddenRegressor, _Boosting):
     Paper: friedman2001greedy. Without noise, predictions on the training rows are those of
     scikit-learn's ``GradientBoostingRegressor`` on the same bins, ties and roundings apart.
 
-    Parameters and attributes are those of `HiddenBoostingClassifier`, but for the classes; the
-    domain declares bounds of the target, and predictions lie within them.
+    Attributes are those of `HiddenBoostingClassifier`, but for the classes; the domain declares
+    bounds of the target, and predictions lie within them.
     """

@@ -27,41 +27,28 @@ class HiddenForestClassifier(HiddenClassifier):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        The whole budget of one fit and of all answers after it, add/remove neighbours. Finite and
-        greater than 0; not used with ``noise="none"``.
-    domain : Domain
-        Public attributes, bounds, categories, classes and capacity. Never read from the data.
-    n_estimators : int, default=10
-        Trees. On disjoint records more trees cost no epsilon, but each sees fewer records.
-    noise : {"splits+leaves", "votes", "leaves", "none"}, default="splits+leaves"
+    epsilon
+        It pays for all answers after the fit as well. Not used with ``noise="none"``.
+    n_estimators
+        On disjoint records more trees cost no epsilon, but each sees fewer records.
+    noise
         "splits+leaves": every tree is private, and any number of answers is free. "votes": trees
         without noise, and noise on the vote of every query, which `queries` answers share epsilon
         for. "leaves" is the paper's: no finite epsilon holds against the analyst, unless
         `extra_trees` makes the splits independent of the data. "none": no noise.
-    queries : int, default=1000
-        With ``noise="votes"``: answers that will ever be given, to all analysts together, repeats
-        included. The next one is refused with H207. A warning says so if the noise on a vote has a
-        scale of more than half the number of trees.
-    delta : float, default=0.0
+    queries
+        With ``noise="votes"``. The next one is refused with H207. A warning says so if the noise on
+        a vote has a scale of more than half the number of trees.
+    delta
         With ``noise="votes"``: with more than 0, answers are counted by the tightest accountant at
         this delta, which allows less noise for many queries.
-    sampling : {"disjoint", "poisson"}, default="disjoint"
-        Trees on disjoint records, or on records that secret coins pick for each tree; the ledger
-        counts the latter as ln(1 + g (e^epsilon - 1)) per tree, not as the paper does.
-    sample_rate : float or "auto", default="auto"
-        Probability g of those coins; 1 / n_estimators if "auto".
-    extra_trees : bool, default=False
-        Draw splits by public coins; the leaves alone are released.
-    max_features : int or None, default=None
-        Attributes that every node chooses from, drawn by public coins; binary trees alone.
-    public_seed : int, default=0
-        Of the public coins. Known to everybody.
-    leaf_release : {"labels", "counts"}, default="labels"
-        What noise is added to in a leaf: the choice of its label, or its counts.
-    max_depth, criterion, branching, split_share, engine, n_owners, partition, account, bad_rows,
-    random_state, insecure_domain_from_data
-        As in `HiddenTreeClassifier`.
+    sampling
+        The ledger counts the latter as ln(1 + g (e^epsilon - 1)) per tree, g the probability of
+        those coins, not as the paper does.
+    max_features
+        Binary trees alone.
+    public_seed
+        Known to everybody.
 
     Attributes
     ----------

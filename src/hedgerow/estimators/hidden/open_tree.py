@@ -23,21 +23,12 @@ class OpenTreeClassifier(PublicModelClassifier, TreeEstimator, ServerTree):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        The whole budget of one fit, add/remove neighbours; not used with ``noise="none"``.
-    domain : Domain
-        Public attributes, bounds, categories, classes and capacity. Never read from the data.
-    noise : {"splits+leaves", "none"}, default="splits+leaves"
-        "none" opens a tree that is a noiseless function of the data: no finite epsilon.
-    mechanism : {"discrete", "laplace", "exponential"}, default="discrete"
+    noise
+        "none" opens a tree that is a noiseless function of the data.
+    mechanism
         With one of the last two splits are chosen by the paper's exponential mechanism, leaves
-        labelled by its Laplace or exponential one, and epsilon is divided as there. Those have no
-        finite epsilon; the ledger has the paper's figure beside it.
-    leaf_release : {"counts", "labels"}, default="counts"
-        Noisy counts, or noisy labels alone.
-    max_depth, criterion, branching, split_share, engine, n_owners, partition, account, bad_rows,
-    random_state, insecure_domain_from_data
-        As in `HiddenTreeClassifier`.
+        labelled by its Laplace or exponential one, and epsilon is divided as there. The ledger has
+        the paper's figure.
 
     Attributes
     ----------

@@ -33,23 +33,11 @@ class HiddenTreeRegressor(HiddenRegressor):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        The whole budget of one fit, add/remove neighbours. Finite and greater than 0; not used
-        with ``noise="none"``.
-    domain : Domain
-        Public attributes, bounds of attributes and target, and capacity. Never read from the data.
-    noise : {"splits+leaves", "leaves", "none"}, default="splits+leaves"
+    noise
         "splits+leaves": answers to any number of queries cost epsilon together. With "leaves" and
         "none" answers depend on numbers without noise: no finite epsilon against the analyst.
-    max_depth : int or "auto", default="auto"
-        Levels of splits, by a public rule if "auto".
-    split_share : float, default=0.7
-        Share of epsilon for the splits; of the rest, two thirds are for the sums of the leaves and
-        one third for their counts.
-    grower : {"auto", "masks", "grouped"}, default="auto"
-        How the servers keep rows; "auto" by depth.
-    engine, n_owners, partition, account, bad_rows, random_state, insecure_domain_from_data
-        As in `HiddenTreeClassifier`.
+    split_share
+        Of the rest, two thirds are for the sums of the leaves and one third for their counts.
 
     Attributes
     ----------

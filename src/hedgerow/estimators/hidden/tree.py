@@ -80,50 +80,12 @@ class HiddenTreeClassifier(ServerTree):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        The whole budget of one fit, add/remove neighbours. Finite and greater than 0; not used
-        with ``noise="none"``.
-    domain : Domain
-        Public attributes, bounds, categories, classes and capacity. Never read from the data.
-    noise : {"splits+leaves", "leaves", "none"}, default="splits+leaves"
+    noise
         "splits+leaves": answers to any number of queries cost epsilon together. "leaves" is the
         paper's: every answer depends on splits without noise, so no finite epsilon holds against
         the analyst, and the ledger has the paper's figure beside it. "none": no noise.
-    max_depth : int or "auto", default="auto"
-        Levels of splits, by a public rule if "auto".
-    criterion : {"auto", "max", "gini"}, default="auto"
-        Score of a split.
-    branching : {"binary", "wary"}, default="binary"
-        Thresholds and single values against the rest, or one branch per bin.
-    mechanism : {"discrete", "laplace", "exponential"}, default="discrete"
-        Exact discrete noise, or the paper's approximate mechanisms, which have no finite epsilon.
-    leaf_release : {"counts", "labels"}, default="counts"
-        Noisy counts, which answer with probabilities too, or noisy labels alone.
-    split_share : float, default=0.7
-        Share of epsilon for the splits.
-    grower : {"auto", "masks", "grouped"}, default="auto"
-        How rows are kept: a mask per node, or in the order of nodes, which is cheaper when deep.
-    engine : {"simulate", "processes", "clear"}, default="simulate"
-        The three servers in this process, on real shares; a process for each of them, over mutual
-        TLS on this machine; or plain arrays, to study accuracy. Laws and ledger are the same. From
-        this process, which is handed all rows, nothing is hidden in any of them.
-    n_owners : int, default=1
-        Owners to whom `fit` deals the table.
-    partition : {"horizontal", "vertical"}, default="horizontal"
-        Whether owners hold rows or columns.
-    account : Account or str, optional
-        Adds up the fits on the same people, all answers to queries included; a fit beyond its
-        budget is refused before a row is read. `Account.new` makes one in a file.
-    bad_rows : {"auto", "error", "absorb"}, default="auto"
-        What is done with rows that do not fit the domain or its capacity. "error" refuses them, by
-        name, for whoever holds the rows. "absorb" refuses none: they are clipped, moved or left out
-        by public rules, and ``owner_only_`` counts them. "auto" absorbs where there is an account.
-    random_state : int or None, default=None
-        None draws keys and noise from the operating system. A number makes them repeatable, which
-        is for tests only: the ledger then records that the model is NOT private.
-    insecure_domain_from_data : bool, default=False
-        Read the domain from the data if none is given. The ledger then records that the model is
-        NOT private.
+    branching
+        Of two branches, one is below a threshold, or a single value against the rest.
 
     Attributes
     ----------

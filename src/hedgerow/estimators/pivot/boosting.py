@@ -19,7 +19,13 @@ from hedgerow.trees.boosted import Boosted
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PivotBoosting(PeersEstimator):
-    """Parameters of boosting."""
+    """Parameters of boosting.
+
+    Parameters
+    ----------
+    loss
+        One against the rest is cheaper.
+    """
 
     _protocol: ClassVar[PeerProtocol] = PEER_BOOSTING
     _options_type: ClassVar[type[PeerOptions]] = PivotBoostingOptions
@@ -48,47 +54,6 @@ class PivotBoostingClassifier(PivotBoosting, PeersClassifier):
     all of them are complete, and that probabilities are off while gradients are computed: by up to
     0.00075, and with the softmax of k classes by (k + 3) / 2048.
 
-    Parameters
-    ----------
-    n_peers : int, default=3
-        Peers to which `fit` deals the columns, in order; 2 to 10.
-    groups : list of lists of str or int, optional
-        Columns of each peer, in place of `n_peers`.
-    target_at : int, default=-1
-        The peer that holds the target in `fit`, the last by default; it also asks in `predict`.
-    n_estimators : int, default=20
-        Rounds; in each grows a tree, or one for every class if there are more than two.
-    learning_rate : float, default=0.1
-        Of what a tree adds to scores.
-    max_depth : int, default=3
-        Levels of splits of every tree.
-    loss : {"softmax", "one-vs-rest"}, default="softmax"
-        Of more than two classes: one loss of all scores, of 15 classes at most, or one booster for
-        each class against the rest, which is cheaper. Two classes have the logistic loss.
-    hide : {"nothing", "everything"}, default="nothing"
-        What stays secret of the trees. "nothing": all peers see splits and leaves. "everything":
-        nobody sees either.
-    subsample : float, default=1.0
-        Rows from which the trees of a round grow, as a share of all, by public coins.
-    max_features : {"sqrt"}, int or None, default=None
-        Attributes among which a node chooses, by public coins; None for all.
-    public_seed : int, default=0
-        What the public coins are drawn from.
-    engine : {"simulate", "processes"}, default="simulate"
-        Where peers are during training: in this process, or each in one of its own, over TLS.
-    domain : Domain or None, default=None
-        Public attributes and bins, at most 256 each. None reads them from the data: bounds and
-        edges of everybody's columns are then known to all peers, and the ledger says so.
-    max_bins : int, default=8
-        Bins per numeric attribute if the domain is read from the data.
-    missing : {"error", "own bin"}, default="error"
-        What to do with missing values if the domain is read from the data.
-    account : Account or str, optional
-        Adds up the fits on the same people. The model is exact, so one with a budget refuses it.
-    random_state : int or None, default=None
-        None draws masks from the operating system. A number makes them repeatable, which is for
-        tests only.
-
     Attributes
     ----------
     boosted_ : Boosted
@@ -116,8 +81,7 @@ class PivotBoostingClassifier(PivotBoosting, PeersClassifier):
 class PivotBoostingRegressor(PivotBoosting, PeersRegressor):
     """Gradient boosting of a number over columns at several peers; no peer sees another's.
 
-    Paper: wu2020pivot, section 6.2. Parameters and attributes are those of
-    `PivotBoostingClassifier`, but for the classes. Residuals are clipped to the width of the
-    target's bounds, and rounded to units of 2^-13 of half of it, or coarser ones for more than
-    65,535 rows.
+    Paper: wu2020pivot, section 6.2. Attributes are those of `PivotBoostingClassifier`, but for the
+    classes. Residuals are clipped to the width of the target's bounds, and rounded to units of
+    2^-13 of half of it, or coarser ones for more than 65,535 rows.
     """

@@ -39,44 +39,11 @@ class PivotLogisticRegression(PeersClassifier):
 
     Parameters
     ----------
-    n_peers : int, default=3
-        Peers to which `fit` deals the columns, in order; 2 to 10.
-    groups : list of lists of str or int, optional
-        Columns of each peer, in place of `n_peers`.
-    target_at : int, default=-1
-        The peer that holds the target in `fit`, the last by default; it also asks in `predict`.
-    C : float, default=1.0
-        Inverse of the penalty, as in scikit-learn's `LogisticRegression`.
-    fit_intercept : bool, default=True
-        Whether there is a constant feature, which no penalty is on.
-    max_iter : int, default=10
-        Passes over the rows.
-    batch_size : int or None, default=None
-        Rows of a batch; None for a 64th of all, but 16 to 512.
-    learning_rate : float or None, default=None
-        Rate of the first batch, from where it falls to 0 in equal steps; None for
-        4 / (attributes + 1). With many passes, a large rate or momentum scores might not fit their
-        ring, whatever the rows: that is refused beforehand.
-    momentum : float, default=0.95
-        Nesterov's: how much of a step the next one keeps.
-    hide : {"nothing", "weights"}, default="nothing"
-        What stays secret of the model.
-    public_seed : int, default=0
-        What the order of rows and batches is drawn from; all peers know it.
-    engine : {"simulate", "processes"}, default="simulate"
-        Where peers are while they train: in this process, or each in one of its own, over TLS.
-    domain : Domain or None, default=None
-        Public attributes and bins, at most 256 each. None reads them from the data: bounds and
-        edges of everybody's columns are then known to all peers, and the ledger says so.
-    max_bins : int, default=64
-        Bins per numeric attribute if the domain is read from the data.
-    missing : {"error", "own bin"}, default="error"
-        What to do with missing values if the domain is read from the data.
-    account : Account or str, optional
-        Adds up the fits on the same people. Weights are exact, so one with a budget refuses it.
-    random_state : int or None, default=None
-        None draws masks from the operating system. A number makes them repeatable, which is for
-        tests only.
+    fit_intercept
+        No penalty is on it.
+    learning_rate
+        With many passes, a large rate or momentum scores might not fit their ring, whatever the
+        rows: that is refused beforehand.
 
     Attributes
     ----------

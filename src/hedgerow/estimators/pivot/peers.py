@@ -35,7 +35,31 @@ from hedgerow.trees.model import Model
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PeersModel(AccountedEstimator):
-    """What all models over the columns of peers share: tables, training, answers, records."""
+    """What all models over the columns of peers share: tables, training, answers, records.
+
+    Parameters
+    ----------
+    n_peers : int
+        Peers to which `fit` deals the columns, in order; 2 to 10.
+    groups : list of lists of str or int
+        Columns of each peer, in place of `n_peers`.
+    target_at : int
+        The peer that holds the target in `fit`, the last by default; it also asks in `predict`.
+    engine : "simulate" or "processes"
+        Where peers are while they train: in this process, or each in one of its own, over TLS.
+    domain : Domain or None
+        Public attributes and bins, at most 256 each. None reads them from the data: bounds and
+        edges of everybody's columns are then known to all peers, and the ledger says so.
+    max_bins : int
+        Bins per numeric attribute if the domain is read from the data.
+    missing : "error" or "own bin"
+        What to do with missing values if the domain is read from the data.
+    account : Account or str
+        Adds up the fits on the same people. One with a budget refuses a model without noise.
+    random_state : int or None
+        None draws masks and noise from the operating system. A number makes them repeatable, which
+        is for tests only.
+    """
 
     _model_name: ClassVar[str] = "run_"
     _task: ClassVar[Task]

@@ -26,7 +26,21 @@ MEMBERS = (
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GrowthParameters(PeersEstimator):
-    """Parameters of every tree, alone or in a forest; with noise they may promise an epsilon."""
+    """Parameters of every tree, alone or in a forest; with noise they may promise an epsilon.
+
+    Parameters
+    ----------
+    noise
+        "splits+leaves": the choice of each split and what leaves hold have noise, drawn on the
+        shares of the peers, and the ledger has a finite epsilon for them, unless rows are aligned
+        by `ids`. All nodes are then split, unless `stop_share` has a part of epsilon; that a node
+        is pure, `min_samples_leaf` and `min_impurity_decrease` decide nothing. "as published": the
+        paper's noise, of classes alone, which has no finite epsilon. Both need a `domain` with a
+        capacity; a forest needs ``bootstrap=False``: all trees have the same rows, and divide
+        epsilon.
+    stop_share
+        By such a count a node with fewer rows than `min_samples_split` is a leaf.
+    """
 
     max_depth: int = 4
     min_samples_split: int = 2
@@ -72,7 +86,13 @@ class GrowthParameters(PeersEstimator):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PivotTree(GrowthParameters):
-    """Parameters of trees."""
+    """Parameters of trees.
+
+    Parameters
+    ----------
+    linear
+        Paillier is slower, and needs `insecure_dealer` and the extra ``paillier``.
+    """
 
     _protocol: ClassVar[PeerProtocol] = PEER_TREE
     _options_type: ClassVar[type[PeerOptions]] = PivotOptions
@@ -99,64 +119,6 @@ class PivotTreeClassifier(PivotTree, PeersClassifier):
     of them may put together what they see without learning more than ``what_was_learned_`` says.
     The tree is that of `CARTClassifier` on the same bins, but for ties. The peers of this estimator
     live in one process, or in a process each, and exchange the real messages.
-
-    Parameters
-    ----------
-    n_peers : int, default=3
-        Peers to which `fit` deals the columns, in order; 2 to 10.
-    groups : list of lists of str or int, optional
-        Columns of each peer, in place of `n_peers`.
-    target_at : int, default=-1
-        The peer that holds the target in `fit`, the last by default; it also asks in `predict`.
-    max_depth : int, default=4
-        Largest depth of a leaf.
-    min_samples_split : int, default=2
-        Rows that a node needs to be split.
-    min_samples_leaf : int, default=1
-        Rows that each child must have.
-    min_impurity_decrease : float, default=0.0
-        Decrease of impurity that a split must bring, weighted by the node's share of rows.
-    hide : {"nothing", "thresholds", "features", "peers"}, default="nothing"
-        What stays secret of the tree. "nothing": the basic protocol, in which all peers see the
-        tree. "thresholds": the enhanced one, in which cuts and leaves stay shared. "features": the
-        attributes too, "peers": even whose they are.
-    noise : {"none", "splits+leaves", "as published"}, default="none"
-        "splits+leaves": the choice of each split and what leaves hold have noise, drawn on the
-        shares of the peers, and the ledger has a finite epsilon for them, unless rows are aligned
-        by `ids`. All nodes are then split, unless `stop_share` has a part of epsilon; that a node
-        is pure, `min_samples_leaf` and `min_impurity_decrease` decide nothing. "as published": the
-        paper's noise, of classes alone, which has no finite epsilon. Both need a `domain` with a
-        capacity.
-    epsilon : float, optional
-        Budget of the whole model, where there is noise; add/remove neighbours.
-    criterion : {"auto", "max", "gini"}, default="auto"
-        Score of splits of classes: "gini"; with noise by a public rule, unless it is chosen.
-    split_share : float, default=0.7
-        Share of epsilon for the splits; the leaves have what is left.
-    stop_share : float, default=0.0
-        Share of epsilon for noisy counts: a node with fewer than `min_samples_split` is a leaf.
-    sum_share : float, default=2/3
-        Of a number, share of the leaves' epsilon for their sums; the rest is for their counts.
-    linear : {"transfers", "products", "paillier", "paillier unpacked"}, default="transfers"
-        How histograms are made: by oblivious transfer; by products of shares, as the baseline of
-        the paper; or as published under threshold Paillier, which is slower and needs
-        `insecure_dealer` and the extra ``paillier``.
-    insecure_dealer : bool, default=False
-        Whether peer 0 may draw the key of Paillier, with which it can decrypt everything.
-    engine : {"simulate", "processes"}, default="simulate"
-        Where peers are while the tree grows: in this process, or each in one of its own, over TLS.
-    domain : Domain or None, default=None
-        Public attributes and bins, at most 256 each. None reads them from the data: bounds and
-        edges of everybody's columns are then known to all peers, and the ledger says so.
-    max_bins : int, default=8
-        Bins per numeric attribute if the domain is read from the data.
-    missing : {"error", "own bin"}, default="error"
-        What to do with missing values if the domain is read from the data.
-    account : Account or str, optional
-        Adds up the fits on the same people. One with a budget refuses a tree without noise.
-    random_state : int or None, default=None
-        None draws masks and noise from the operating system. A number makes them repeatable, which
-        is for tests only.
 
     Attributes
     ----------
@@ -190,8 +152,8 @@ class PivotTreeClassifier(PivotTree, PeersClassifier):
 class PivotTreeRegressor(PivotTree, PeersRegressor):
     """A regression tree over columns at several peers; no peer sees another's.
 
-    Paper: wu2020pivot. Parameters and attributes are those of `PivotTreeClassifier`, but for the
-    classes. A split that decreases nothing is not made, as `CARTRegressor` does in a node that is
-    not pure. The target is rounded to whole units of its bounds (`growers.units`), and means are
-    within 2^-24 of half their width.
+    Paper: wu2020pivot. Attributes are those of `PivotTreeClassifier`, but for the classes. A split
+    that decreases nothing is not made, as `CARTRegressor` does in a node that is not pure. The
+    target is rounded to whole units of its bounds (`growers.units`), and means are within 2^-24 of
+    half their width.
     """

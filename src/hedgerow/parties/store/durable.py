@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hedgerow.errors import Code
-from hedgerow.parties.consortium.names import check_file_name, check_name, is_name
+from hedgerow.parties.consortium.names import check_file_name, check_name
 
 FILE_MODE, FOLDER_MODE = 0o600, 0o700
 _ENDING = ".part"
@@ -228,14 +228,3 @@ class StateFolder:
                 path.mkdir(mode=FOLDER_MODE, exist_ok=True)
             check_private(path)
         return self.path(*parts)
-
-    def names(self, *parts: str) -> Iterator[str]:
-        """Names of the complete folders in a folder inside, in order; none if it does not exist."""
-        path = self.path(*parts)
-        if not path.exists():
-            return
-        check_private(path)
-        for child in sorted(path.iterdir()):
-            if is_name(child.name) and (child.is_symlink() or child.is_dir()):
-                check_private(child)
-                yield child.name

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -154,11 +153,6 @@ class BoostPlan:
                 sample_rate=self.sample_rate,
             ),
         ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain data."""
-        named = {field.name: getattr(self, field.name) for field in fields(self)}
-        return named | {"domain": self.domain.to_dict()}
 
     def openings(self) -> Sequence[Opening]:
         """Nothing: rows and gradients lie with one curator."""

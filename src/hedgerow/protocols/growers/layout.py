@@ -18,7 +18,6 @@ from hedgerow.errors import Code
 from hedgerow.secure.ring import Z16, Z32, Ring
 from hedgerow.tables import Domain
 from hedgerow.trees.growing.candidates import Branching, Candidates
-from hedgerow.trees.layout import SplitKind
 
 MOST_LEAVES = 1 << 20
 """Leaves of a tree, dummies included, up to which one is grown."""
@@ -71,16 +70,7 @@ class Layout:
     @cached_property
     def left(self) -> NDArray[np.uint8]:
         """Columns that go left for each candidate of a binary tree, uint8 (C, B)."""
-        candidates, feature = self.candidates, self.candidates.feature
-        column = np.arange(self.n_columns)
-        bin_ = column - candidates.offset[np.searchsorted(candidates.offset, column, "right") - 1]
-        owner = np.repeat(np.arange(self.n_features), candidates.n_bins)
-        same = owner[None, :] == feature[:, None]
-        below = bin_[None, :] <= candidates.cut[:, None]
-        equal = bin_[None, :] == candidates.cut[:, None]
-        threshold = (candidates.kind == SplitKind.THRESHOLD)[:, None]
-        left: NDArray[np.uint8] = (same & np.where(threshold, below, equal)).astype(np.uint8)
-        return left
+        return self.candidates.left.astype(np.uint8)
 
     def widths(self, features: Sequence[int]) -> NDArray[np.int64]:
         """Return how many columns each of some attributes has, int64 (len(features),)."""

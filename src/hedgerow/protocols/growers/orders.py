@@ -18,13 +18,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import Code
 from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Engine, Permutation, Secret, concatenate
-from hedgerow.secure.sort import position_ring
+from hedgerow.secure.sort import open_places, position_ring
 
 Index = NDArray[np.int64]
+_FIX = "share rows that are one-hot for every attribute, and choices that are one-hot"
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,11 +111,13 @@ class Entries:
 class OrderView:
     """The orders of one level, seen through a permutation that nobody knows.
 
-    `places` (size,): place in the orders of each permuted entry, a uniformly random permutation.
+    `places` (size,): place in the orders of each permuted entry, a uniformly random permutation;
+    `order`: its inverse.
     """
 
     permutation: Permutation
     places: Index
+    order: Index
 
     @classmethod
     def of(cls, destinations: Secret, name: str) -> Self:
@@ -123,24 +125,10 @@ class OrderView:
 
         Reveals: to every party, a uniformly random permutation of 0 to size - 1. Cost: `cost_of`.
         """
-        engine, size = destinations.engine, len(destinations)
-        permutation = engine.permutation(size)
-        opened = engine.open(engine.shuffle(destinations, permutation), name, engine.everyone)
-        assert opened is not None, "every party is in the audience"
-        places = opened.astype(np.int64)
-        if places.max() >= size or np.bincount(places, minlength=size).max() > 1:
-            raise Code.SECRETS_DO_NOT_FIT.error(
-                expected=f"places that are a permutation of 0 to {size - 1}",
-                found="something else",
-                fix="share rows that are one-hot for every attribute, and choices that are one-hot",
-            )
-        return cls(permutation, places)
-
-    @cached_property
-    def _order(self) -> Index:
-        order = np.empty_like(self.places)
-        order[self.places] = np.arange(order.size)
-        return order
+        engine = destinations.engine
+        permutation = engine.permutation(len(destinations))
+        shuffled = engine.shuffle(destinations, permutation)
+        return cls(permutation, *open_places(shuffled, name, _FIX))
 
     def running(self, x: Secret) -> Secret:
         """Return the sum of all that stands up to each entry in the orders, itself included.
@@ -153,7 +141,7 @@ class OrderView:
         Reveals: nothing. Cost: `cost_running`.
         """
         engine = x.engine
-        ordered = engine.shuffle(x, self.permutation)[self._order]
+        ordered = engine.shuffle(x, self.permutation)[self.order]
         return engine.unshuffle(ordered.cumsum(0)[self.places], self.permutation)
 
 

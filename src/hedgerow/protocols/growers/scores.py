@@ -259,9 +259,7 @@ class Scores:
         """Public places in a histogram, or in its prefix sums for binary splits."""
         those = self.candidates
         if self._wary:
-            owner = np.repeat(np.arange(those.n_features), those.n_bins)
-            bin_ = np.arange(those.total_bins) - those.offset[owner]
-            return owner * int(those.n_bins.max()) + bin_
+            return those.owner * int(those.n_bins.max()) + those.value
         first, end = those.offset[those.feature], those.offset[those.feature + 1]
         stop = first + those.cut + 1
         start = np.where(those.kind == SplitKind.THRESHOLD, first, stop - 1)

@@ -128,8 +128,8 @@ def _index(chosen: Secret, level: int, layout: Layout) -> Secret:
 
 
 def _opened_index(index: Secret, level: int, nodes: int) -> NDArray[np.int64]:
-    opened = index.engine.open(index, split_name(level), index.engine.everyone)
-    return _here(opened)[:nodes].astype(np.int64)
+    opened = index.engine.open_to_all(index, split_name(level))
+    return opened[:nodes].astype(np.int64)
 
 
 def _shown(leaves: Leaves, plan: OpenPlan) -> Secret:
@@ -140,7 +140,7 @@ def _shown(leaves: Leaves, plan: OpenPlan) -> Secret:
 
 
 def _opened_leaves(shown: Secret, fraction: int, n: int) -> NDArray[np.float64]:
-    opened = _here(shown.engine.open(shown, LEAF, shown.engine.everyone))
+    opened = shown.engine.open_to_all(shown, LEAF)
     found: NDArray[np.float64] = shown.ring.signed(opened)[:n] / 2.0**fraction
     return found
 
@@ -148,12 +148,6 @@ def _opened_leaves(shown: Secret, fraction: int, n: int) -> NDArray[np.float64]:
 def _padded(x: Secret, rows: int) -> Secret:
     zeros = x.engine.public(np.zeros((rows - x.shape[0], *x.shape[1:]), dtype=np.uint8), x.ring)
     return concatenate([x, zeros])
-
-
-def _here(opened: NDArray[np.unsignedinteger] | None) -> NDArray[np.unsignedinteger]:
-    # Parties without shares leave before anything is opened to those that hold them.
-    assert opened is not None
-    return opened
 
 
 def _split(layout: Layout, index: NDArray[np.int64], k: int) -> NodeSplits:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.privacy import Ledger, NoisyMax
-from hedgerow.protocols.checkpoint import Checkpoints, restored
+from hedgerow.protocols.checkpoint import Checkpoints, kept
 from hedgerow.protocols.growers import grouped
 from hedgerow.protocols.growers.choices import (
     BestSplits,
@@ -94,13 +94,9 @@ def frontier(table: SecretTable, plan: HiddenPlan, keep: Checkpoints = NOTHING_K
     if plan.grower == "grouped":
         return grouped.Grouped(table, plan.depth, member=np.ones(plan.n_classes, dtype=np.uint8))
     if plan.sampling == "poisson":
-        known = keep.load(SAMPLE)
-        if known is None:
-            sampled = sample_rows(table.engine, plan.n_trees, plan.n_slots, plan.rate, table.ring)
-            # Other coins would give other rows to trees whose splits are kept.
-            keep.save(SAMPLE, {"rows": sampled.data})
-        else:
-            sampled = restored(table.engine, known["rows"])
+        # Other coins would give other rows to trees whose splits are kept.
+        of = (table.engine, plan.n_trees, plan.n_slots, plan.rate, table.ring)
+        sampled = kept(keep, SAMPLE, table.engine, "rows", lambda: sample_rows(*of))
         return Masks(table, n_trees=plan.n_trees, sampled=sampled)
     return Masks(table, n_trees=plan.n_trees)
 

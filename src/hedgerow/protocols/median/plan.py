@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -226,12 +226,6 @@ class MedianPlan:
             f"{task}, {trees}, depth {self.depth}, {self.variant} with "
             f"K = {self.candidates}, {self.accounting} accounting"
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain data."""
-        spending = None if self.spending is None else asdict(self.spending)
-        named = {field.name: getattr(self, field.name) for field in fields(self)}
-        return named | {"domain": self.domain.to_dict(), "spending": spending}
 
     def openings(self) -> Sequence[Opening]:
         """Nothing: rows and counts lie with one curator."""

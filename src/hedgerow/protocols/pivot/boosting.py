@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
-from hedgerow.protocols.checkpoint import Checkpoints, Stage, restored
+from hedgerow.protocols.checkpoint import Checkpoints, Stage, kept
 from hedgerow.protocols.growers.choices import (
     BestSplits,
     OpenedSplits,
@@ -218,14 +218,8 @@ class PeerRound(RoundReleases):
         if not isinstance(choose, OpenedSplits):
             return {}
         name, engine = round_values(self.turn), values.engine
-        known = keep.load(name)
-        if known is None:
-            keep.save(name, {"values": values.data})
-        else:
-            values = restored(engine, known["values"])
-        opened = engine.open(values, name, engine.everyone)
-        # All parties are peers, to whom everything is opened.
-        assert opened is not None
+        values = kept(keep, name, engine, "values", lambda: values)
+        opened = engine.open_to_all(values, name)
         return {
             "splits": np.concatenate(choose.opened, axis=1),
             "values": values.ring.signed(opened).astype(np.int64),

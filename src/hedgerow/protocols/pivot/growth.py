@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.protocols.checkpoint import Checkpoints, Stage, restored
+from hedgerow.protocols.checkpoint import Checkpoints, Stage, kept, restored
 from hedgerow.protocols.growers.choices import check_shares, fitting_ring, widen
 from hedgerow.protocols.growers.frontier import Choice
 from hedgerow.protocols.growers.layout import as_one_hot
@@ -155,14 +155,12 @@ def grow_trees(
             found.append(_children(rows, split, choices[-1], groups[-1], plan))
         progress(level + 1)
     shape = Shape.of(levels)
-    is_kept = not plan.hides or plan.is_noisy
-    known = keep.load(LEAF) if is_kept else None
-    if known is None:
-        leaves = _leaves(concatenate(found), plan, noise)
-        if is_kept:
-            keep.save(LEAF, {"leaves": leaves.data})
-    else:
-        leaves = restored(rows.engine, known["leaves"])
+    if plan.hides and not plan.is_noisy:
+        # Neither opened nor drawn.
+        keep = NOTHING_KEPT
+    leaves = kept(
+        keep, LEAF, rows.engine, "leaves", lambda: _leaves(concatenate(found), plan, noise)
+    )
     if plan.hides:
         return PeerTrees(shape, groups, concatenate(choices), leaves)
     opened = _opened(leaves, LEAF, plan, plan.depth)
@@ -341,17 +339,15 @@ def _opened_choice(
     choice: Secret, plan: PivotPlan, level: int, keep: Checkpoints
 ) -> NDArray[np.int64]:
     """Open of the splits of a level what is not hidden."""
-    if plan.shown is None:
+    name, engine, shown = split_name(level), choice.engine, plan.shown
+    if shown is None:
         return np.zeros(0, dtype=np.int64)
-    known = keep.load(split_name(level))
-    if known is None:
-        ring = fitting_ring(choice.ring, int(plan.shown.max()))
-        index = (choice.engine.extend(choice, ring) * plan.shown).sum(axis=-1)
-        keep.save(split_name(level), {"index": index.data})
-    else:
-        index = restored(choice.engine, known["index"])
-    found = _opened(index, split_name(level), plan, level)
-    check_shares(split_name(level), np.isin(found, plan.shown))
+    ring = fitting_ring(choice.ring, int(shown.max()))
+    index = kept(
+        keep, name, engine, "index", lambda: (engine.extend(choice, ring) * shown).sum(axis=-1)
+    )
+    found = _opened(index, name, plan, level)
+    check_shares(name, np.isin(found, shown))
     return found
 
 
@@ -390,7 +386,4 @@ def _opened(x: Secret, name: str, plan: PivotPlan, level: int) -> NDArray[np.int
     engine, n = x.engine, x.shape[0]
     room = plan.room(level) - n
     zeros = engine.public(np.zeros((room, *x.shape[1:]), dtype=np.uint8), x.ring)
-    opened = engine.open(concatenate([x, zeros]), name, engine.everyone)
-    # All parties are peers, to whom everything is opened.
-    assert opened is not None
-    return opened[:n].astype(np.int64)
+    return engine.open_to_all(concatenate([x, zeros]), name)[:n].astype(np.int64)

@@ -141,8 +141,7 @@ def _check_order(keys: SecretBits, rows: Sequence[int]) -> None:
     counts: list[Secret] = [
         each[end - size + 1 : end].sum() for size, end in zip(rows, pairs, strict=True)
     ]
-    opened = engine.open(stack(counts), OUT_OF_ORDER, engine.everyone)
-    assert opened is not None, "every party is in the audience"
+    opened = engine.open_to_all(stack(counts), OUT_OF_ORDER)
     if opened.any():
         raise Code.UPLOADS_DO_NOT_FIT.error(
             expected="uploads whose slots are in the order of their tags",

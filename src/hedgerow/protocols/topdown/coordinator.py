@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal
 
 import numpy as np
 
-from hedgerow.errors import Code, HedgerowError
+from hedgerow.errors import Code
 from hedgerow.options import check_option
 from hedgerow.protocols.topdown.growth import BestFirstGrowth
 from hedgerow.protocols.topdown.plan import TopDownPlan
@@ -36,7 +36,7 @@ from hedgerow.protocols.topdown.splits import (
     Rounds,
     private_split,
 )
-from hedgerow.protocols.topdown.wire import SERVER_NAMES, Arrays, Ask, TopDownAnswer, pack, unpack
+from hedgerow.protocols.topdown.wire import SERVER_NAMES, Arrays, Ask, TopDownAnswer
 from hedgerow.trees.tree import Tree
 
 Dropouts = Literal["go on", "wait"]
@@ -84,17 +84,13 @@ class Coordinator:
         self.lost_owners: list[str] = []
         self._growth = BestFirstGrowth(plan)
         self._split = private_split(plan)
-        self._log: list[Arrays] = []
+        self.round = 0
+        """Number of the question that is open."""
         self._answers: dict[str, tuple[Arrays, bytes]] = {}
         self._sent = self._received = 0
         self._rounds: Rounds | None = None
         self._ask: Ask | None = None
         self._begin_question()
-
-    @property
-    def round(self) -> int:
-        """Number of the question that is open."""
-        return len(self._log)
 
     @property
     def n_splits(self) -> int:
@@ -253,10 +249,7 @@ class Coordinator:
         finally:
             # Answers that cannot be joined are asked for again.
             self._answers = {}
-        self._log.append(joined)
-        self._go_on(joined)
-
-    def _go_on(self, joined: Arrays) -> None:
+        self.round += 1
         assert self._rounds is not None
         try:
             self._ask = self._rounds.send(joined)
@@ -264,59 +257,3 @@ class Coordinator:
         except StopIteration as end:
             self._growth.hear(end.value)
             self._begin_question()
-
-    def state(self) -> bytes:
-        """Return everything that was heard, from which `resume` goes on; all of it is public."""
-        arrays: dict[str, Any] = {}
-        for number, joined in enumerate(self._log):
-            arrays |= {f"{number}/{name}": array for name, array in joined.items()}
-        for name, (_, message) in self._answers.items():
-            arrays[f"answer/{name}"] = np.frombuffer(message, dtype=np.uint8)
-        head = {
-            "hedgerow": "topdown coordinator",
-            "plan": self.plan.digest,
-            "owners": list(self.owners),
-            "lost": self.lost_owners,
-            "rounds": len(self._log),
-            "dropouts": self.dropouts,
-            "least": self.least,
-            "traffic": [self._sent, self._received],
-        }
-        return pack(head, arrays)
-
-    @classmethod
-    def resume(cls, plan: TopDownPlan, state: bytes) -> Self:
-        """Go on from `state`; raises H822 for a state that is damaged or of another plan."""
-        head, arrays = unpack(state, Code.BAD_ANSWER)
-        if head.get("hedgerow") != "topdown coordinator" or head.get("plan") != plan.digest:
-            raise Code.BAD_ANSWER.error(
-                expected="the state of a coordinator of this plan", found="another file"
-            )
-        try:
-            return cls._replay(plan, head, arrays)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            if isinstance(error, HedgerowError):
-                raise
-            raise Code.BAD_ANSWER.error(
-                expected="the state of a coordinator of this plan", found="a damaged one"
-            ) from error
-
-    @classmethod
-    def _replay(cls, plan: TopDownPlan, head: dict[str, Any], arrays: Arrays) -> Self:
-        self = cls(plan, head["owners"], dropouts=head["dropouts"], least=head["least"])
-        for number in range(head["rounds"]):
-            begin = f"{number}/"
-            joined = {
-                name.removeprefix(begin): array
-                for name, array in arrays.items()
-                if name.startswith(begin)
-            }
-            self._log.append(joined)
-            self._go_on(joined)
-        self.lost_owners = list(head["lost"])
-        for name in self.owners:
-            message = arrays.get(f"answer/{name}")
-            if message is not None:
-                self._answers[name] = self._read(name, message.tobytes()), message.tobytes()
-        self._sent, self._received = head["traffic"]
-        return self

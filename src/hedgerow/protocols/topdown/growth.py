@@ -14,7 +14,6 @@ import copy
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,11 +99,12 @@ class TreeShape:
 
     def expand(self, expand: Sequence[tuple[int, int]]) -> None:
         """Make splits that `check` has let pass."""
+        those = self.plan.candidates
         for node, candidate in expand:
             self._split_of[node] = len(self.splits)
             self.splits.append((node, candidate))
-            first = self._first_side[candidate]
-            for side in (first, self._second_side[candidate]):
+            left, others = those.left[candidate], those.owner != those.feature[candidate]
+            for side in (left | others, ~left):
                 self.depth.append(self.depth[node] + 1)
                 self.parent.append(node)
                 self._possible.append(self._possible[node] & side)
@@ -157,21 +157,6 @@ class TreeShape:
             parent = self.parent[node]
             below[node] = below[parent] or parent in chosen
         return not any(below[node] for node in chosen)
-
-    @cached_property
-    def _first_side(self) -> NDArray[np.bool_]:
-        those = self.plan.candidates
-        feature = np.repeat(np.arange(those.n_features), those.n_bins)
-        value = np.arange(those.total_bins) - those.offset[feature]
-        threshold = (those.kind == SplitKind.THRESHOLD)[:, None]
-        taken = np.where(threshold, value <= those.cut[:, None], value == those.cut[:, None])
-        return np.asarray(taken | (feature != those.feature[:, None]))
-
-    @cached_property
-    def _second_side(self) -> NDArray[np.bool_]:
-        those = self.plan.candidates
-        feature = np.repeat(np.arange(those.n_features), those.n_bins)
-        return np.asarray(~self._first_side | (feature != those.feature[:, None]))
 
 
 @dataclass(frozen=True)

@@ -262,9 +262,9 @@ class SecureOwner(Owner):
     """An owner with its table, in method "secure-counts"; the source is of shares and seals alone.
 
     The `server_keys`, in the order of the servers, must be authentic: taken from the job that all
-    parties have agreed on, or checked by `hedgerow.crypto.sealed.check_signed`. Whoever could put
-    two keys of its own in their place would read the counts. None: `take_keys` comes before the
-    first answer. Errors as `Owner`, and H760 for keys that are not three different ones.
+    parties have agreed on, or heard from the servers themselves. Whoever could put two keys of its
+    own in their place would read the counts. None: `take_keys` comes before the first answer.
+    Errors as `Owner`, and H760 for keys that are not three different ones.
 
     Reveals: nothing by itself. Once the servers have added noise, what the plan's releases list, to
     the public.

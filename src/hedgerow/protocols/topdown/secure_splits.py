@@ -96,9 +96,7 @@ def within_range(counts: Secret, candidates: Candidates, capacity: int) -> NDArr
             for block in _blocks(nodes, owners * each)
         ]
     ).sum(axis=0)
-    opened = counts.engine.open(wrong, OUT_OF_RANGE, EVERYONE)
-    assert opened is not None
-    found: NDArray[np.bool_] = opened == 0
+    found: NDArray[np.bool_] = counts.engine.open_to_all(wrong, OUT_OF_RANGE) == 0
     return found
 
 

@@ -125,11 +125,6 @@ class SecureServers:
         self._last: LastQuestion | None = None
         self._charge()
 
-    @property
-    def network(self) -> Network | None:
-        """The network that is in use, with its meter."""
-        return self._network
-
     def answers(self, asks: Mapping[str, bytes]) -> dict[str, bytes]:
         """Answer a question to every server that lives here, by name; all three must be asked.
 
@@ -156,11 +151,6 @@ class SecureServers:
         arrays = answer_arrays(question, numbers, used)
         answer = TopDownAnswer(self.plan.digest, question.round, question.nodes, arrays).to_bytes()
         return {SERVER_NAMES[server]: answer for server in asked}
-
-    def answer(self, ask: bytes) -> bytes:
-        """Answer a question where one server lives here."""
-        (server,) = self.keys
-        return self.answers({SERVER_NAMES[server]: ask})[SERVER_NAMES[server]]
 
     def what_was_learned(self, audience: str) -> list[dict[str, Any]]:
         """Return one row per opening to an audience; those of one name and payment are joined."""

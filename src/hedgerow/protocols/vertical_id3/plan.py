@@ -21,9 +21,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -207,14 +206,6 @@ class VerticalPlan(Session):
     """A session over the columns of a domain, as somebody knows it who sees all of them."""
 
     domain: Domain
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain data."""
-        return {
-            "job": {key: value for key, value in asdict(self.job).items() if value != ()},
-            "secret": self.secret,
-            "sites": [said._asdict() for said in self._in_order],
-        }
 
 
 @dataclass(frozen=True)

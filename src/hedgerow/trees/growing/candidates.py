@@ -83,6 +83,23 @@ class Candidates:
         return np.concatenate([[0], np.cumsum(self.n_bins, dtype=np.int64)])
 
     @cached_property
+    def owner(self) -> NDArray[np.int64]:
+        """Attribute of each bin of a histogram, int64 (total bins,)."""
+        return np.repeat(np.arange(self.n_features), self.n_bins)
+
+    @cached_property
+    def value(self) -> NDArray[np.int64]:
+        """Number of each bin of a histogram within its attribute, int64 (total bins,)."""
+        return np.arange(self.total_bins) - self.offset[self.owner]
+
+    @cached_property
+    def left(self) -> NDArray[np.bool_]:
+        """Bins of its attribute that the first branch of each binary candidate takes, (c, bins)."""
+        cut, threshold = self.cut[:, None], (self.kind == SplitKind.THRESHOLD)[:, None]
+        taken = np.where(threshold, self.value <= cut, self.value == cut)
+        return np.asarray(taken & (self.owner == self.feature[:, None]))
+
+    @cached_property
     def feature(self) -> NDArray[np.int32]:
         """Attribute of each candidate, int32 (c,)."""
         return np.repeat(np.arange(self.n_features, dtype=np.int32), self.per_feature)

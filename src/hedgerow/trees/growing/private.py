@@ -19,7 +19,7 @@ Cost: in the clear, no messages.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -141,16 +141,6 @@ class PrivatePlan:
     def openings(self) -> Sequence[Opening]:
         """Nothing: rows and counts lie with one curator."""
         return ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain data."""
-        return {
-            "domain": self.domain.to_dict(),
-            "branching": self.branching,
-            "criterion": self.score.name,
-            "capacity": self.public.capacity,
-            "spending": asdict(self.spending),
-        }
 
     def check_table(self, encoded: Encoded) -> None:
         """Refuse a table of another domain: its bins would mean something else."""

@@ -42,9 +42,7 @@ def below(
     """
     owner = split.owner
     child = np.arange(owner.size) - split.first[owner]
-    bins = np.arange(candidates.total_bins)
-    feature = np.repeat(np.arange(candidates.n_features), candidates.n_bins)
-    value = bins - candidates.offset[feature]
+    feature, value = candidates.owner, candidates.value
     cut, kind = split.cut[owner][:, None], split.kind[owner][:, None]
     first = np.where(kind == SplitKind.THRESHOLD, value <= cut, value == cut)
     taken = np.where(

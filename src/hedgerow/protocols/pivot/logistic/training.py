@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.protocols.checkpoint import Checkpoints, Stage, restored
+from hedgerow.protocols.checkpoint import Checkpoints, Stage, kept, restored
 from hedgerow.protocols.hidden.id3 import Progress
 from hedgerow.protocols.pivot.logistic.features import SCALE
 from hedgerow.protocols.pivot.logistic.plan import RESIDUAL, WEIGHTS, Fractions, LogisticPlan
@@ -82,26 +83,13 @@ def train(
     schedule, bits = plan.schedule(seeds.n), plan.fractions(seeds.n)
     state = engine.public(np.zeros((2, plan.n_scores, plan.n_weights), np.int64), Z64)
     for epoch in range(plan.epochs):
-        name = f"epoch {epoch + 1}"
-        known = keep.load(name)
-        if known is None:
-            engine.prepare(cost_functions(engine, plan, seeds.n))
-            state = _epoch(plan, schedule, bits, epoch, state, labels, seeds)
-            keep.save(name, {"state": state.data})
-        else:
-            state = restored(engine, known["state"])
+        work = partial(_epoch, plan, schedule, bits, epoch, state, labels, seeds)
+        state = kept(keep, f"epoch {epoch + 1}", engine, "state", work)
         progress(epoch + 1)
-    weights = state[0]
     if plan.hides:
-        return LinearModel(bits.kept, bits.kept_bits, weights)
-    known = keep.load(WEIGHTS)
-    if known is None:
-        keep.save(WEIGHTS, {"weights": weights.data})
-    else:
-        weights = restored(engine, known["weights"])
-    opened = engine.open(weights, WEIGHTS, engine.everyone)
-    # All parties are peers, to whom everything is opened.
-    assert opened is not None
+        return LinearModel(bits.kept, bits.kept_bits, state[0])
+    weights = kept(keep, WEIGHTS, engine, "weights", lambda: state[0])
+    opened = engine.open_to_all(weights, WEIGHTS)
     return LinearModel(bits.kept, bits.kept_bits, opened=weights.ring.signed(opened))
 
 
@@ -137,6 +125,9 @@ def _epoch(
     seeds: PuncturedBins,
 ) -> Secret:
     """Return weights and velocity, (2, scores, weights), after one pass over the rows."""
+    engine = state.engine
+    assert isinstance(engine, AdditiveEngine)
+    engine.prepare(cost_functions(engine, plan, seeds.n))
     steps, batches = _whole_steps(plan, schedule, bits, epoch), schedule.batches(epoch)
     gradients = np.zeros((len(state.data), len(batches), *state.shape[1:]), Z64.dtype)
     for i, rows in enumerate(batches):

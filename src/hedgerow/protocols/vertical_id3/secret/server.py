@@ -168,10 +168,6 @@ class CountServers:
         name, shape = _answer_of(self.job, message)
         self.leakage.check(name, f"site {message.counter}", shape)
 
-    def what_was_learned(self, audience: str) -> list[dict[str, Any]]:
-        """Return one row for every sort of value that an audience learned from the servers."""
-        return [] if self.leakage is None else self.leakage.what_was_learned(audience)
-
     def forget(self) -> None:
         """Forget the keys: parts that somebody has kept cannot be opened here any more."""
         self.keys.clear()
