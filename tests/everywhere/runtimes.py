@@ -49,7 +49,7 @@ from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.trees import Tree, read_model
 from tests.everywhere.transcripts import WHERE, Line, Transcript, note_all, noted_by, transcript_of
 from tests.examples.local_grid import LocalGrid
-from tests.parties.runs import topdown_jobs
+from tests.parties.topdown import topdown_jobs
 from tests.parties.topdown.topdown_jobs import NO_NOISE, OWNERS, SERVERS, people
 from tests.parties.vertical import peer_towns, site_towns
 from tests.parties.vertical.peer_towns import PEERS
