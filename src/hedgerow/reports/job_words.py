@@ -33,9 +33,11 @@ _KINDS = {
 }
 
 
-def kind_of_plan(protocol: str, plan: Any) -> str:
-    """Return what sort of model a plan makes, as far as it is public."""
+def kind_of_plan(protocol: str, plan: Any, model: str = "") -> str:
+    """Return what sort of model a plan makes, as far as it is public, or evaluates."""
     n = int(getattr(plan, "n_trees", 1))
+    if protocol == EVALUATION:
+        return f"an evaluation of the model {model}"
     if protocol == "hidden-boosting":
         return f"a hidden boosted model of {count_noun(n, 'tree', 'trees')}"
     if protocol == "hidden-tree" and n > 1:

@@ -51,7 +51,7 @@ def facts_here(config: PartyConfig, run_id: str, model: str | None) -> Facts:
     asked = _questions(store, model)
     seen = Visible() if stored is None else _visible(config, job, stored)
     ledger = _ledger(store, run, stored)
-    kind = job_words.kind_of_plan(job.protocol, plan) if job.makes_model else "an evaluation"
+    kind = job_words.kind_of_plan(job.protocol, plan, job.model_name)
     facts = Facts(
         name=model or run.id,
         kind=kind if seen.model is None else kind_of(seen.model),

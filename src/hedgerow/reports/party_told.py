@@ -44,10 +44,8 @@ def facts_told(config: PartyConfig, run: str, model: str | None) -> Facts:
         analysts = shown.report.analysts
     members = list((shown and shown.report.members) or status.parties)
     kind = f"a model of protocol {status.protocol}"
-    if status.protocol == EVALUATION:
-        kind = f"an evaluation of the model {status.model}"
-    elif plan is not None:
-        kind = job_words.kind_of_plan(status.protocol, plan)
+    if plan is not None:
+        kind = job_words.kind_of_plan(status.protocol, plan, status.model)
     population = job.population if job is not None else ""
     if shown is not None:
         population = ", ".join(shown.report.populations)
@@ -125,12 +123,14 @@ def _notes(status: RunStatus, shown: Shown | None) -> tuple[str, ...]:
         found.append(str(status.error))
     if status.without:
         found.append(f"It has gone on without {', '.join(status.without)}, who did not come.")
-    if shown is None:
+    if shown is None and status.state == "done" and status.protocol != EVALUATION:
+        found.append("Those who have the model tell this party nothing of it.")
+    elif shown is None and status.state != "done":
         found.append(
             "There is no model. The figures below, if there are any, are what the job would cost, "
             "from public numbers; what was charged so far, those know who take part."
         )
-    elif shown.differences:
+    if shown is not None and shown.differences:
         said = "; ".join(
             f"{', '.join(told)} differ in {key}" for key, told in shown.differences.items()
         )
