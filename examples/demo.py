@@ -37,6 +37,7 @@ from hedgerow.parties.store.meters import read_meter
 from hedgerow.privacy import Leakage, Ledger
 
 DOMAIN = Path(__file__).with_name("breast_cancer.toml")
+PAGE = "demo-report.html"
 SERVERS, OWNERS, ANALYST = ("alder", "birch", "cedar"), ("north", "south"), "zoe"
 MODEL, EPSILON, DEPTH = "diagnosis-1", 1.0, 3
 JOB = f"""
@@ -211,11 +212,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tables(demo.root, X, y, asked, domain)
         try:
             answers = play(demo, len(asked))
+            page = Path(PAGE).absolute() if kept is None else demo.root / PAGE
+            with demo.step(f"{SERVERS[0]} writes a page about it", f"hedgerow report {MODEL}"):
+                here("report", MODEL, str(demo.home / SERVERS[0]), "--out", str(page), "--force")
             summary(demo, answers, (X, y, asked, truth), domain)
         finally:
             with console.status("stopping the servers ..."):
                 demo.stop()
     console.print(f"\nAll of it in {time.monotonic() - begun:.0f} s.")
+    console.print(
+        f"All of this as a page, to open in a browser: {page}", markup=False, soft_wrap=True
+    )
     console.print(next_step(kept), markup=False, soft_wrap=True)
 
 

@@ -54,7 +54,10 @@ def test_demo_is_a_consortium(tmp_path: Path) -> None:
     # What is kept is whole, and names no file outside of it.
     assert "domain.toml" in (kept / "job.toml").read_text()
     names = {"domain.toml", "job.toml", "north.csv", "south.csv", "rows.csv", "align.key", "wards"}
-    assert {path.name for path in kept.iterdir()} == names
+    assert {path.name for path in kept.iterdir()} == {*names, "demo-report.html"}
+    page = (kept / "demo-report.html").read_text()
+    assert "a hidden decision tree that answers" in page
+    assert '<abbr title="epsilon">ε</abbr> 1</span>' in page
     assert (kept / "wards" / "zoe" / "keys" / "party.pem").exists()
     for part in (
         "three servers up",
@@ -64,6 +67,7 @@ def test_demo_is_a_consortium(tmp_path: Path) -> None:
         "noisy max",
         "add/remove",
         "rounds among the servers",
+        f"as a page, to open in a browser: {kept}/demo-report.html",
         f"cd {kept}",
         "hedgerow query diagnosis-1 rows.csv wards/zoe",
     ):

@@ -154,6 +154,19 @@ def test_leaving_does_not_end_the_run(
     assert f"hedgerow runs show {job().run_id}" in words
 
 
+def test_what_is_trained_points_to_its_page(
+    place: Town, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    north = str(place.parties["north"].folder)
+    monkeypatch.setattr(RunClient, "watch", watching(RunStatus("r", "done")))
+    monkeypatch.setattr(RunClient, "post", lambda self, posted: posted.run_id)
+    said = runner.invoke(app, ["train", write(tmp_path, job()), north], catch_exceptions=False)
+    line = f"a page about it: hedgerow report {job().run_id} {north}"
+    assert line in said.stdout
+    quiet = ["train", write(tmp_path, job()), north, "--quiet"]
+    assert line not in runner.invoke(app, quiet, catch_exceptions=False).stdout
+
+
 def test_a_failure_has_its_number(
     place: Town,
     tmp_path: Path,

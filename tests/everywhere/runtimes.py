@@ -47,9 +47,10 @@ from hedgerow.protocols.vertical_id3.run import run_vertical
 from hedgerow.tables import Domain, Target
 from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.trees import Tree, read_model
+from tests.everywhere.pages import check_reports
 from tests.everywhere.transcripts import WHERE, Line, Transcript, note_all, noted_by, transcript_of
 from tests.examples.local_grid import LocalGrid
-from tests.parties.runs import topdown_jobs
+from tests.parties.topdown import topdown_jobs
 from tests.parties.topdown.topdown_jobs import NO_NOISE, OWNERS, SERVERS, people
 from tests.parties.vertical import peer_towns, site_towns
 from tests.parties.vertical.peer_towns import PEERS
@@ -428,6 +429,7 @@ class Everybody(VerticalTown):
             meter |= figures(reading)
         charges = self._charges(job, kept)
         result = self._result(case, kept) if case.exact else None
+        check_reports(self, job)
         return Outcome(transcript_of(noted), charges, meter, result, seconds)
 
     def _charges(self, job: Any, kept: Mapping[str, StoredModel]) -> dict[str, Charges]:

@@ -21,7 +21,7 @@ from hedgerow.parties.runs.store import RunStore
 from hedgerow.parties.store.accounts import balances_in
 from tests.everywhere.liars import LATER, ORDERS, SEEN, UNKNOWN
 from tests.everywhere.runtimes import ROOT, Everybody, server_case
-from tests.parties.runs import topdown_jobs
+from tests.parties.topdown import topdown_jobs
 from tests.parties.towns import PATIENCE
 from tests.parties.vertical import peer_towns, site_towns
 

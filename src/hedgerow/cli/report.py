@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from hedgerow.cli.printing import Format, FormatOption, print_line
-from hedgerow.errors import Code
+from hedgerow.cli.printing import HERE, Format, FormatOption, print_line
+from hedgerow.parties.consortium.names import is_name
 
 
 def show(
@@ -46,25 +46,48 @@ def show(
 
 def report(
     model: Annotated[
-        Path, typer.Argument(help="model file (JSON), or the folder that hedgerow fit made")
+        str,
+        typer.Argument(
+            help="model file (JSON), or the folder that hedgerow fit made; or a run or a model of "
+            "a consortium, or the beginning of its name",
+            metavar="MODEL|RUN",
+        ),
     ],
+    folder: Annotated[
+        Path | None,
+        typer.Argument(help="folder of this party, by default the one where you are"),
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="page to write; by default beside the model")
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="page to write; by default beside the model file, or here"
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="replace a file of that name")] = False,
     format: FormatOption = Format.text,
 ) -> None:
-    """Write one HTML page about a model: who may learn what, the trees, the ledger, a card."""
-    from hedgerow.parties.store.durable import replacing
-    from hedgerow.reports.model_file import facts_of_file
-    from hedgerow.reports.page import report_page
+    """Write one HTML page about a model or a run: who may learn what, trees, ledger, costs, a card.
 
-    page = out or (model / "report.html" if model.is_dir() else model.with_suffix(".report.html"))
-    if page.exists() and not force:
-        raise Code.FILE_EXISTS.error(found=str(page))
-    text = report_page(facts_of_file(model))
-    with replacing(page) as file:
-        file.write(text.encode("utf-8"))
+    In the folder of a party, it tells what that party knows, and nothing else: who takes part reads
+    its own store, owners and analysts ask the members.
+    """
+    from hedgerow.reports.page import write_report
+
+    file = Path(model)
+    # Names of runs and models have no dots and no slashes, and mean nothing outside a consortium.
+    named = is_name(model) and not file.exists() and (HERE / "party.toml").exists()
+    if folder is None and not named:
+        from hedgerow.reports.model_file import facts_of_file
+
+        facts = facts_of_file(file)
+        page = file / "report.html" if file.is_dir() else file.with_suffix(".report.html")
+    else:
+        from hedgerow.parties.consortium.config import PartyConfig
+        from hedgerow.reports.party import facts_of_party
+
+        facts = facts_of_party(PartyConfig.load(folder or HERE), model)
+        page = Path(f"{facts.name}.report.html")
+    page = write_report(facts, out or page, force=force)
     if format is Format.json:
         print(json.dumps({"ok": True, "report": str(page)}))
     else:

@@ -241,6 +241,8 @@ def follow(client: RunClient, run: str, folder: Path, *, quiet: bool, format: Fo
         )
     if format is Format.text and not quiet:
         _print(status)
+        where = "" if folder == HERE else f" {folder}"
+        print_line(f"  a page about it: hedgerow report {run}{where}")
 
 
 def _print(status: RunStatus) -> None:

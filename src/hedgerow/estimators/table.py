@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators.parameters import check_domain
+from hedgerow.reports.estimator import facts_of_estimator
+from hedgerow.reports.page import write_report
 from hedgerow.tables import Domain, Encoded, encode
 from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.tables.column import name_list
@@ -37,6 +40,16 @@ class TableEstimator(BaseEstimator):
 
     domain: Domain | None
     domain_: Domain
+
+    def report(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write one HTML page about the fitted model, for people; return where.
+
+        It says who may learn what, draws what may be seen of the model, and has ledger, openings
+        and costs where the fit has kept them, and a model card. It needs no other file and no
+        network. H902 for a file that is there, unless `force` lets it be replaced.
+        """
+        check_is_fitted(self)
+        return write_report(facts_of_estimator(self), Path(path), force=force)
 
     def _absorbed(self) -> AbsorbedRows | None:
         """Return where a fit counts rows that it absorbs, if it refuses none."""

@@ -58,6 +58,15 @@ def cards(totals: Mapping[str, Guarantee], names: Mapping[str, str]) -> list[Aud
     ]
 
 
+def named(audience: str, names: Mapping[str, str]) -> str:
+    """Return an audience, or several, as a ledger writes them, with who that is behind each."""
+    begin = "any two of "
+    joint = ", " if audience.startswith(begin) else " + "
+    each = audience.removeprefix(begin).split(joint)
+    said = [f"{one} ({names[one]})" if one in names and names[one] != one else one for one in each]
+    return (begin if joint == ", " else "") + joint.join(said)
+
+
 def _who(audiences: list[str], names: Mapping[str, str]) -> str:
     if audiences == [PUBLIC]:
         return "Everybody"
@@ -72,7 +81,13 @@ def _who(audiences: list[str], names: Mapping[str, str]) -> str:
         return names.get(first, f"All {known.role}s together")
     said = ", ".join(names.get(one, one) for one in audiences)
     text = f"{said}, each alone" if len(audiences) > 1 else said
-    return text[:1].upper() + text[1:]
+    # Names of members are as they are.
+    return text if first in names else text[:1].upper() + text[1:]
+
+
+def _factor(epsilon: float) -> str:
+    """Return e to this power, which may be larger than any number here."""
+    return f"{math.exp(epsilon):.3g}" if epsilon < 700 else f"e to the power of {epsilon:.6g}"
 
 
 def _card(who: str, epsilon: float, delta: float, why: str) -> AudienceCard:
@@ -90,7 +105,7 @@ def _card(who: str, epsilon: float, delta: float, why: str) -> AudienceCard:
         return AudienceCard(who, epsilon, delta, "good", "learns nothing", said)
     said = (
         "What they see moves the odds of any statement about one person by a factor of at most "
-        f"{math.exp(epsilon):.3g}, compared with a training without that person's record"
+        f"{_factor(epsilon)}, compared with a training without that person's record"
     )
     said += f"; a chance of {delta:.2g} is left aside." if delta else "."
     if epsilon > _WEAK:

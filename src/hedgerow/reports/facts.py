@@ -6,17 +6,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from hedgerow.net.meter import Traffic
 from hedgerow.privacy import Ledger
 from hedgerow.privacy.accounting import Guarantee
+from hedgerow.reports.pictures.pieces import TreePiece
 from hedgerow.reports.pictures.trees import HiddenTree
 from hedgerow.tables import Domain
 from hedgerow.trees.model import Model
 
 Setting = Literal[
-    "file", "clear", "holder", "owners", "servers", "hidden servers", "sites", "peers"
+    "file",
+    "clear",
+    "holder",
+    "owners",
+    "owners and servers",
+    "servers",
+    "hidden servers",
+    "evaluating servers",
+    "sites",
+    "sites and servers",
+    "peers",
+    "told",
 ]
-"""Who computed: not told by a file, one without privacy, one with noise, owners, servers, ..."""
+"""Who computed: not told by a file, one without privacy, one with noise, owners, servers, ...;
+told: others, who say little of it."""
 
 
 class OpenedValue(NamedTuple):
@@ -37,29 +49,51 @@ class Openings(NamedTuple):
 
 
 class StageCost(NamedTuple):
-    """What a stage has taken: rounds of the slowest, bytes of all, seconds of the longest wait."""
+    """What a stage has taken: rounds of the slowest, bytes of all, seconds of the longest wait.
+
+    `waiting` is None where nobody has told it.
+    """
 
     stage: str
     rounds: int
     payload: int
     wire: int
-    waiting: float
+    waiting: float | None = None
 
 
 class RunCost(NamedTuple):
-    """What something has cost, stage by stage; seconds where somebody has noted them."""
+    """What something has cost, by stages or by parties; seconds where somebody has noted them.
+
+    `stages` come one after the other; parties compute at the same time.
+    """
 
     title: str
     stages: tuple[StageCost, ...]
     seconds: float | None = None
+    by: Literal["stage", "party"] = "stage"
 
     @property
     def total(self) -> StageCost:
-        """All stages together."""
-        found = Traffic()
-        for stage in self.stages:
-            found = found.plus(Traffic(*stage[1:]))
-        return StageCost("all stages", *found)
+        """All of them together."""
+        each = self.stages
+        rounds, waits = [one.rounds for one in each], [one.waiting or 0.0 for one in each]
+        together = sum if self.by == "stage" else max
+        told = any(one.waiting is not None for one in each)
+        return StageCost(
+            "all stages" if self.by == "stage" else "all of them",
+            together(rounds),
+            sum(one.payload for one in each),
+            sum(one.wire for one in each),
+            together(waits) if told else None,
+        )
+
+
+class NumberTable(NamedTuple):
+    """Numbers that a model is made of, such as weights: a row for each name."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[float, ...]], ...]
 
 
 class Accuracy(NamedTuple):
@@ -81,9 +115,11 @@ class Facts:
     """What is known of a model or of a run that makes one.
 
     `model` is what may be seen of it, None where it is hidden or does not exist; `hidden` is what
-    is public of hidden trees. `ledger` is None where no statement was made or where
-    others have it, who have told its `totals`. `totals` are by audience, `names` say who is behind
-    an audience of the ledger. `people`, `parameters` and `provenance` are rows of two for tables.
+    is public of hidden trees, `numbers` what is seen besides. `ledger` is None where no statement
+    was made or where others have it, who have told its `totals`. `totals` are by audience, `names`
+    say who is behind an audience of the ledger. `by` says who has made the page, `job` what was to
+    be done, in sentences; `notes` are what a reader must not miss. `people`, `parameters` and
+    `provenance` are rows of two for tables.
     """
 
     name: str
@@ -95,6 +131,8 @@ class Facts:
     totals: Mapping[str, Guarantee] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     state: str = ""
+    by: str = ""
+    job: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     people: tuple[tuple[str, str], ...] = ()
     openings: tuple[Openings, ...] = ()
@@ -102,4 +140,5 @@ class Facts:
     accuracies: tuple[Accuracy, ...] = ()
     parameters: tuple[tuple[str, str], ...] = ()
     provenance: tuple[tuple[str, str], ...] = ()
-    hidden: tuple[HiddenTree, ...] = ()
+    hidden: tuple[HiddenTree | TreePiece, ...] = ()
+    numbers: tuple[NumberTable, ...] = ()

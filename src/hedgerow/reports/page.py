@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from hedgerow import __version__
+from hedgerow.errors import Code
+from hedgerow.parties.store.durable import replacing
 from hedgerow.privacy import Guarantee, Ledger
 from hedgerow.privacy.statement import WHICH, by_or_why
-from hedgerow.reports.audiences import cards, totals_of
+from hedgerow.reports.audiences import cards, named, totals_of
 from hedgerow.reports.facts import Facts
 from hedgerow.reports.ledger_tree import ledger_tree
 from hedgerow.reports.pictures import importance_svg, privacy_curve_svg, shape_svg, tree_svg
+from hedgerow.reports.pictures.pieces import TreePiece
 from hedgerow.reports.pictures.shapes import drawn_attributes
 from hedgerow.reports.pictures.trees import HiddenTree
 from hedgerow.reports.privacy_curve import epsilon_over_delta
@@ -31,6 +35,19 @@ _MOST_TREES = 8
 _MOST_SHAPES = 12
 _DEPTH = 5
 _MOST_LABELS = 12
+
+
+def write_report(facts: Facts, page: Path, *, force: bool = False) -> Path:
+    """Write the page, with mode 0600, as a whole or not at all; return where.
+
+    H902 for a file that is there, unless it may be replaced.
+    """
+    if page.exists() and not force:
+        raise Code.FILE_EXISTS.error(found=str(page))
+    text = report_page(facts)
+    with replacing(page) as file:
+        file.write(text.encode("utf-8"))
+    return page
 
 
 def report_page(facts: Facts) -> str:
@@ -109,12 +126,16 @@ def _trees(facts: Facts) -> list[tuple[str, Markup]]:
 
 
 def _hidden_trees(facts: Facts) -> list[tuple[str, Markup]]:
-    """Return what is public of hidden trees; the trees of one shape are drawn once."""
-    numbers: dict[HiddenTree, list[int]] = {}
+    """Return what may be seen of hidden trees; the trees of one shape are drawn once."""
+    numbers: dict[HiddenTree | TreePiece, list[int]] = {}
     for number, tree in enumerate(facts.hidden):
         numbers.setdefault(tree, []).append(number)
     found = []
     for tree, alike in list(numbers.items())[:_MOST_TREES]:
+        if isinstance(tree, TreePiece):
+            nodes = count_noun(len(tree.children) - sum(tree.elsewhere), "node", "nodes")
+            found.append((f"A piece that lies here, {nodes}", _drawn(tree_svg(tree))))
+            continue
         each = f"Tree {alike[0]}" if len(alike) == 1 else f"Each of {len(alike):,} trees"
         caption = "What is public of it" if len(facts.hidden) == 1 else f"{each}: what is public"
         found.append((caption, _drawn(tree_svg(tree))))
@@ -159,6 +180,8 @@ def _template() -> Any:
         lstrip_blocks=True,
     )
     environment.filters["octets"] = _octets
+    environment.filters["seconds"] = _seconds
+    environment.filters["named"] = named
     return environment.get_template("report.html")
 
 
@@ -168,3 +191,7 @@ def _octets(n: int) -> str:
         if n >= size:
             return f"{n / size:,.3g} {unit}"
     return f"{n:,} B"
+
+
+def _seconds(waiting: float | None) -> str:
+    return "not told" if waiting is None else f"{waiting:,.2f} s"

@@ -40,6 +40,13 @@ SETTINGS: dict[Setting, SettingWords] = {
         "The tree is published to everybody.",
         "Owners need to trust nobody but themselves for the noise in their own answers.",
     ),
+    "owners and servers": SettingWords(
+        "Owners counted their own rows for every question; three servers added the counts up on "
+        "secret shares, and drew the noise there. No row left its owner.",
+        "The tree is published to everybody.",
+        "This rests on no two of the three servers working together, and on each of them keeping "
+        "to the protocol.",
+    ),
     "servers": SettingWords(
         "Three servers trained it on secret shares of the owners' rows; no server saw a row.",
         "The finished model, with its noise, is published to everybody.",
@@ -54,6 +61,13 @@ SETTINGS: dict[Setting, SettingWords] = {
         "This rests on no two of the three servers working together, and on each of them keeping "
         "to the protocol.",
     ),
+    "evaluating servers": SettingWords(
+        "Three servers compared, on secret shares, what a hidden model answers for held-out rows "
+        "with their classes; no server saw a row, a class or an answer.",
+        "One analyst gets the table of counts, and nobody else sees any of it.",
+        "This rests on no two of the three servers working together, and on each of them keeping "
+        "to the protocol.",
+    ),
     "sites": SettingWords(
         "Sites that hold different columns of the same records grew it together; no column left "
         "its site.",
@@ -61,12 +75,24 @@ SETTINGS: dict[Setting, SettingWords] = {
         "This rests on all sites keeping to the protocol. On the way they learn some exact "
         "numbers, which are listed below.",
     ),
+    "sites and servers": SettingWords(
+        "Sites that hold different columns of the same records grew it together; three servers "
+        "counted for them on secret shares. No column left its site.",
+        "Every site keeps the nodes that test its own columns; nobody has the whole tree.",
+        "This rests on no two of the three servers working together, and on all who take part "
+        "keeping to the protocol.",
+    ),
     "peers": SettingWords(
         "Peers who hold different columns of the same records trained it together on secret "
         "shares; no column left its peer.",
         "The peers see what the job lets them see of the model, and nobody else sees any of it.",
         "This rests on all peers keeping to the protocol, and on at least one of them not working "
         "together with the others.",
+    ),
+    "told": SettingWords(
+        "Other members of the consortium have trained it; whoever made this page took no part.",
+        "What is known of it here, they have told.",
+        "On what it rests, they know.",
     ),
 }
 

@@ -81,8 +81,11 @@ def impurity_decrease(tree: Tree, criterion: str) -> NDArray[np.float64]:
     score = criterion_named(criterion, "classes" if tree.is_classifier else "sums")
     # An empty leaf shows its parent's distribution and holds no record.
     held = (tree.weight != 0)[:, None]
+    # Nobody has released what came there: nothing is known of a split of it, or into it.
+    unknown = np.isnan(tree.value.sum(axis=1))
     if tree.is_classifier:
-        channels = np.where(held, np.maximum(np.rint(tree.value), 0), 0).astype(np.int64)
+        known = np.where(held & ~unknown[:, None], tree.value, 0)
+        channels = np.maximum(np.rint(known), 0).astype(np.int64)
     else:
         # The sum of squares is the same before and after a split, so 0 serves as well.
         weight = tree.weight[:, None]
@@ -91,4 +94,6 @@ def impurity_decrease(tree: Tree, criterion: str) -> NDArray[np.float64]:
     decrease = -scores
     np.add.at(decrease, tree.parents[1:], scores[1:])
     decrease[tree.feature < 0] = 0.0
+    decrease[unknown] = 0.0
+    decrease[tree.parents[1:][unknown[1:]]] = 0.0
     return np.maximum(decrease, 0.0)

@@ -15,6 +15,7 @@ from hedgerow.errors import Code
 from hedgerow.parties.store.approvals import KIND
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.trail import verify
+from hedgerow.reports.party import facts_of_party
 from tests.browser import Watched, browser, needs_browser, watched
 from tests.parties.console.console_town import console_town, console_url, epsilon_job, opener
 from tests.parties.towns import Town
@@ -181,6 +182,13 @@ def test_a_run_from_its_approval_over_a_kill_to_its_end(town: Town, tmp_path: Pa
         assert "epsilon 1 more" in page.inner_text("#budgets")
         assert "3 of 3" not in page.inner_text("#figures")
         looks(running, seen, "overview", tmp_path)
+
+        # Its report says for whom it waits, that nothing was charged, and what it would cost.
+        facts = facts_of_party(town.parties["birch"], run)
+        assert "waits for" in " ".join(facts.notes)
+        assert "Nothing was released so far" in " ".join(facts.notes)
+        assert {who: cost.epsilon for who, cost in facts.totals.items()}["analyst"] == 1.0
+        assert facts.ledger is facts.model is None
 
         # What it would reveal, to whom; then the keyboard decides.
         page.click(f"#needs a >> text={run}")

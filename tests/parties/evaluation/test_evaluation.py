@@ -18,9 +18,12 @@ from hedgerow.parties.evaluation.job import EvaluationJob
 from hedgerow.parties.evaluation.part import read_half
 from hedgerow.parties.roles.client import Consortium
 from hedgerow.parties.roles.uploading import share_upload
+from hedgerow.parties.runs.client import RunClient
 from hedgerow.parties.runs.jobs import ServerJob, load_job, read_job
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.privacy import Ledger
+from hedgerow.reports.page import report_page
+from hedgerow.reports.party import facts_of_party
 from hedgerow.tables import Attribute, Domain
 from tests.parties.roles.upload_servers import DOMAIN, SERVERS, people, write_csv
 from tests.parties.runs.run_servers import job as server_job
@@ -125,6 +128,19 @@ def test_noise_is_charged_once_and_the_table_is_drawn_once(town: Town) -> None:
         "ward-model", ["south-1"], None, progress=False
     )
     assert np.abs(found.table - exact.table).max() < 60
+    # The analyst's page has both; owners of the rows and servers are not told.
+    facts = facts_of_party(town.parties["zoe"], "ward-model")
+    told = {one.cost.epsilon: one for one in facts.accuracies if one.cost is not None}
+    assert told[0.5].accuracy == found.accuracy
+    assert told[np.inf].confusion == tuple(map(tuple, exact.confusion.tolist()))
+    assert f">{found.accuracy:.3f}</span><p>On south-1, held out</p>" in report_page(facts)
+    (alone,) = facts_of_party(town.parties["zoe"], run).accuracies
+    assert alone == told[0.5]
+    for name in ("north", "alder"):
+        assert not facts_of_party(town.parties[name], "ward-model").accuracies
+        assert not facts_of_party(town.parties[name], run).accuracies
+    refuses(Code.CALLER_NOT_ALLOWED, lambda: RunClient(town.parties["ann"]).job(run))
+    assert RunClient(town.parties["south"]).job(run).hash == job.hash
 
 
 def test_what_the_command_prints(town: Town) -> None:

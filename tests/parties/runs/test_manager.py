@@ -216,7 +216,7 @@ def test_roles_of_the_requests(config: PartyConfig) -> None:
     assert all("server" in verbs[name].roles for name in ("job", "run-resume"))
     assert "server" not in verbs["run-stop"].roles
     assert set(verbs) == {
-        *("job", "runs", "run-show", "run-stop", "run-resume", "run-ready", "run-go")
+        *("job", "runs", "run-show", "run-job", "run-stop", "run-resume", "run-ready", "run-go")
     }
 
 

@@ -17,6 +17,8 @@ from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
 from hedgerow.parties.vertical.peer_part import read_state
 from hedgerow.protocols.pivot.peer_plan import INSTANCES
 from hedgerow.protocols.pivot.run import ask_peers
+from hedgerow.reports.page import write_report
+from hedgerow.reports.party import facts_of_party
 from hedgerow.secure.ring import Z64
 from tests.parties.towns import json_of, set_line
 from tests.parties.vertical.peer_towns import (
@@ -29,6 +31,7 @@ from tests.parties.vertical.peer_towns import (
     run_here,
 )
 from tests.protocols.vertical_id3.ppid3_runs import WEATHER, weather
+from tests.reports.pages import check_pages, text_of
 
 
 @pytest.mark.parametrize(
@@ -265,6 +268,16 @@ def test_rows_that_make_no_tree_end_a_run_with_a_number(tmp_path: Path) -> None:
             assert words in said, (name, said)
             # What the others may not know, they are not told.
             assert "warm'" not in said
+            town.until_state(run, "failed", "heron")
+            page = write_report(
+                facts_of_party(town.parties["heron"], run), tmp_path / f"{name}.html"
+            )
+            text = text_of(page.read_text())
+            assert "run failed" in text
+            assert code.number in text
+            assert "The account of" in text
+            assert "warm'" not in text
+        check_pages([page])
     finally:
         town.stop()
 

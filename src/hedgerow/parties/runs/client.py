@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import Member
 from hedgerow.parties.consortium.names import check_name, complete
@@ -172,6 +173,27 @@ class RunClient(MembersClient):
             # Who does not hear it from this member hears it from the leader of the run.
             fields["signature"] = sign_resumption(self._config, run, generation + later).hex()
         return self._all(verb, fields, members)
+
+    def job(self, run: str) -> Job:
+        """Return the job of a run that concerns this member, of which all say the same hash.
+
+        H890 if nobody knows the run, H871 if it does not concern this member, H884 for another job.
+        """
+        from hedgerow.parties.runs.jobs import read_job
+
+        told = self.show(run)
+        hashes = {fields.get("hash") for fields in told.values() if isinstance(fields, dict)}
+        replies = list(self._ask_all("run-job", {"run": run}).values())
+        given = [reply for reply in replies if isinstance(reply, Reply)]
+        if not given:
+            refusals = [one for one in replies if isinstance(one, HedgerowError)]
+            away = [one for one in refusals if one.code is Code.UNKNOWN_RUN]
+            raise next((one for one in refusals if one not in away), refusals[0])
+        with jsonfile.refusing(Code.BAD_REPLY):
+            job = read_job(given[0].payload.decode())
+        if hashes != {job.hash}:
+            raise Code.BAD_REPLY.error(expected=f"the job of {run}", found="another one")
+        return job
 
     def status(self, run: str) -> RunStatus:
         """Return how far a run is; H890 if nobody knows it."""

@@ -256,6 +256,19 @@ class RunManager:
                 "worker": None if self._child is None else self._child.run == run.id,
             }
 
+    def job_for(self, run_id: object, name: str) -> Job:
+        """Return the job of a run for a member that it concerns; H871 for another one."""
+        run = self.store.get(run_id)
+        seats = (seat.name for seat in run.job.seats(self.config))
+        concerned = {run.by, *seats, *run.job.analysts}
+        if name not in concerned | set(part_of(self.config, run.job).governors()):
+            raise Code.CALLER_NOT_ALLOWED.error(
+                expected=f"one who takes part in {run.id}, has posted it, owns rows of it or may "
+                "ask what it makes",
+                found=name,
+            )
+        return run.job
+
     def end(self, run_id: object, by: str, generation: int | None = None) -> Fields:
         """Stop a run, if this member may; it can be resumed.
 

@@ -22,7 +22,7 @@ from hedgerow.parties.wire.handlers import (
     RequestFields,
     verb,
 )
-from hedgerow.parties.wire.requests import Fields
+from hedgerow.parties.wire.requests import Fields, Payload
 
 PARTIES = ("server", "coordinator", "owner", *HOLDERS)
 ALL = (*POSTERS, "server")
@@ -133,6 +133,18 @@ class RunVerbs:
         """
         del caller, payload
         return self.manager.show(fields.run), None
+
+    @verb("run-job", ALL, twice=_READS)
+    def job_text(
+        self, caller: Caller, fields: RunFields, payload: Incoming
+    ) -> tuple[Fields, Payload]:
+        """Give the text of the job of a run to those whom it concerns.
+
+        They have posted it, take part, may ask what it makes, or own the rows. Reply: as payload
+        the job as TOML. H871 for anybody else.
+        """
+        del payload
+        return {}, self.manager.job_for(fields.run, caller.name).to_toml().encode()
 
     @verb(
         "run-stop",

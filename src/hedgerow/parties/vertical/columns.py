@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,15 @@ class OwnColumns:
             "attributes": None if self.domain is None else self.domain.to_dict(),
             "target": None if self.target is None else self.target.model_dump(mode="json"),
         }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> OwnColumns:
+        """Read what `to_dict` wrote."""
+        domain, target = data["attributes"], data["target"]
+        return cls(
+            None if domain is None else Domain.from_dict(domain, source="the columns of a site"),
+            None if target is None else Target.model_validate(target),
+        )
 
     def no_rows(self) -> SiteTable:
         """Return a table without rows: what answering needs of it, and no more."""

@@ -10,6 +10,7 @@ from hedgerow.charts.look import printable, short
 from hedgerow.protocols.pivot.growth import PeerTrees
 from hedgerow.protocols.pivot.peer_plan import PeerPlan
 from hedgerow.protocols.pivot.plan import PivotPlan
+from hedgerow.reports.pictures.pieces import TreePiece, piece_drawing
 from hedgerow.trees.export.svg import (
     THEMED,
     Face,
@@ -96,7 +97,7 @@ def hidden_drawing(tree: HiddenTree, title: str | None = None) -> TreeDrawing:
 
 
 def tree_svg(
-    model: Model | HiddenTree,
+    model: Model | HiddenTree | TreePiece,
     max_depth: int | None = 5,
     *,
     noisy: bool = False,
@@ -107,6 +108,8 @@ def tree_svg(
     It follows the theme of the page, and is itself without one. Parameters as those of
     `hedgerow.trees.to_svg`, of a hidden tree the title alone.
     """
+    if isinstance(model, TreePiece):
+        return drawing_svg(piece_drawing(model), THEMED)
     if isinstance(model, HiddenTree):
         return drawing_svg(hidden_drawing(model, title), THEMED)
     return drawing_svg(draw_tree(first_tree(model), max_depth, noisy=noisy, title=title), THEMED)

@@ -201,12 +201,17 @@ def drawing_svg(drawing: TreeDrawing, style: str = STYLE) -> str:
             _heading(MARGIN, MARGIN + FONT, drawing.title),
             *_legend(MARGIN + FONT + 14, drawing.classes),
             *(
-                _edge(x[i], tops[i] + BOX_HEIGHT, x[c], tops[c] - CAPTION_HEIGHT)
+                _edge(x[i], tops[i] + BOX_HEIGHT, x[c], tops[c] - _room(drawing.conditions[c]))
                 for i, c in drawing.edges
             ),
             *map(_node, drawing.faces, drawing.conditions, x, tops),
         ],
     )
+
+
+def _room(condition: str) -> float:
+    """Return how much room above a box its condition takes."""
+    return CAPTION_HEIGHT if condition else 0.0
 
 
 def _description(tree: Tree, view: TreeView, noisy: bool) -> str:
