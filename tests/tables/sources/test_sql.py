@@ -334,6 +334,44 @@ def test_databases_that_are_not_there(server: Server, tmp_path: Path) -> None:
         refuses(Code.NO_DATABASE, wrong, "SELECT 1")
 
 
+MISTAKEN = [
+    f"host=db user=alice password={PASSWORD}",
+    f"host=db sslcert=/{'x/' * 200} password={PASSWORD} options={'x' * 300}",
+    f" postgresql://alice:{ESCAPED}@db/ward",
+    f"'postgresql://alice:{ESCAPED}@db/ward'",
+    f"postgresql//alice:{ESCAPED}@db/ward",
+    f"alice:{ESCAPED}@db/ward",
+    f"{ESCAPED}:alice@db/ward",
+    f"duckdb:postgresql://alice:{ESCAPED}@db/ward",
+    f"db:5432:ward:alice:{PASSWORD}",
+    f"postgresql+psycopg://alice:{ESCAPED}@db/ward",
+]
+
+
+@pytest.mark.parametrize("text", MISTAKEN)
+def test_an_address_that_is_taken_for_a_path_is_not_repeated(text: str, tmp_path: Path) -> None:
+    error = refuses(Code.NO_DATABASE, text, "SELECT 1")
+    assert "alice" not in str(error)
+    numbers = Domain(attributes=ATTRIBUTES[:1], target=Target(name="y", bounds=(0, 1)))
+    for read in (
+        lambda: read_table(text),
+        lambda: read_table(f"{text}.csv"),
+        lambda: Batches(f"{text}.parquet", numbers),
+    ):
+        with pytest.raises(HedgerowError, match="not repeated") as caught:
+            read()
+        assert caught.value.code is Code.UNREADABLE_FILE
+        assert PASSWORD not in str(caught.value)
+        assert ESCAPED not in str(caught.value)
+    # A file of such a name is no address.
+    path = tmp_path / "of=2020 a@b:c.csv"
+    path.write_text("a\n")
+    with pytest.raises(HedgerowError, match=r"no rows in .*of=2020 a@b:c\.csv"):
+        read_table(path)
+    with pytest.raises(HedgerowError, match=r"C:.*people\.duckdb: not there"):
+        read_sql("C:\\wards\\people.duckdb", "SELECT 1")
+
+
 @pytest.mark.parametrize(
     "uri",
     [

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables.sources.cells import spelled_numbers
+from hedgerow.tables.sources.places import lacks_file, place_name
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 _HOST = r"(?:\[[0-9A-Fa-f:.%]+\]|[^:@/?#,\s\[\]]*)(?::\d*)?"
@@ -74,7 +75,7 @@ class SqlQuery:
 
     def __str__(self) -> str:
         if not self._is_postgres:
-            return str(self._file)
+            return place_name(self._file)
         found = self._parts()
         shown = [(name, value) for name, value in self._parameters() if name in _SHOWN]
         more = "?" + "&".join(f"{name}={value}" for name, value in shown) if shown else ""
@@ -90,7 +91,10 @@ class SqlQuery:
         if scheme is None:
             return Path(self.uri)
         if scheme[0].lower() != "duckdb:":
-            raise Code.NO_DATABASE.error(found=f"a URI that begins with {scheme[0]!r}")
+            # Without slashes it may as well be a user, with a password behind the colon.
+            known = self.uri.startswith("//", scheme.end())
+            begins = f"that begins with {scheme[0]!r}" if known else "of another kind"
+            raise Code.NO_DATABASE.error(found=f"a URI {begins}")
         return Path(self.uri[len("duckdb:") :].removeprefix("//"))
 
     def _parts(self) -> re.Match[str]:
@@ -201,8 +205,8 @@ def _duckdb_batches(query: SqlQuery, clock: _Clock) -> Iterator[pa.Table]:
     with _extra("duckdb"):
         import duckdb
     path = query._file
-    if not path.is_file():
-        raise query.unopened("not a file" if path.exists() else "not there")
+    if lacking := lacks_file(path):
+        raise query.unopened(lacking)
     try:
         opened = duckdb.connect(path, read_only=True, config=_LOCKED)
     except duckdb.Error as error:
