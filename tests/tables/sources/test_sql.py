@@ -5,7 +5,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -425,6 +425,32 @@ def test_passwords_come_from_where_libpq_finds_them(
     assert read_table(service).num_rows == 1
     assert service.to_keep() == service
     assert "service=ward" in str(service)
+
+
+SECRETS = [
+    *(f"{name}=hush" for name in ("password", "sslpassword", "oauth_client_secret", "Password")),
+    *(
+        "scram_client_key=hush",
+        "scram_server_key=hush",
+        "options=-c%20a.key%3Dhush",
+        "hush",
+        "=hush",
+    ),
+    *("sslmode=require&pass%77ord=hush", "sslmode=require&oauth_client_secret="),
+]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_what_may_be_a_secret_is_not_kept(secret: str) -> None:
+    query = SqlQuery(f"postgresql://reader@db/ward?{secret}", "SELECT 1")
+    with pytest.raises(HedgerowError, match=r"H501.*PGSERVICEFILE") as caught:
+        query.to_keep()
+    assert "hush" not in str(caught.value)
+    # A database's own messages may quote the value.
+    if secret.endswith("=hush"):
+        assert "hush" not in str(query.refused("no client hush in hush"))
+    plain = replace(query, uri="postgresql://reader@db/ward?sslmode=verify-full&sslkey=/k.pem")
+    assert plain.to_keep() == plain
 
 
 @pytest.mark.parametrize("package", ["duckdb", "adbc_driver_postgresql"])

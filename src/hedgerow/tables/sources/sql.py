@@ -36,6 +36,17 @@ _POSTGRES = re.compile(
 )
 _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _SHOWN = ("host", "port", "dbname", "service")
+# Of libpq's parameters those whose values are no secrets. `options` may be anything.
+_KEPT = {
+    *_SHOWN,
+    *("hostaddr", "user", "passfile", "servicefile", "require_auth", "channel_binding"),
+    *("sslmode", "sslnegotiation", "sslrootcert", "sslcert", "sslkey", "sslcrl", "sslcrldir"),
+    *("sslcertmode", "sslsni", "ssl_min_protocol_version", "ssl_max_protocol_version"),
+    *("gssencmode", "gsslib", "gssdelegation", "krbsrvname", "requirepeer"),
+    *("application_name", "client_encoding", "connect_timeout", "tcp_user_timeout"),
+    *("keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count"),
+    *("target_session_attrs", "load_balance_hosts"),
+}
 _LOCKED: dict[str, Any] = {
     "enable_external_access": "false",
     "autoload_known_extensions": "false",
@@ -113,18 +124,28 @@ class SqlQuery:
 
     def _secrets(self) -> list[str]:
         raw = self._parts()["password"] or ""
-        more = [value for name, value in self._parameters() if "password" in name.lower()]
+        more = [value for name, value in self._parameters() if name not in _KEPT]
         return [text for text in (raw, unquote(raw), *more) if text]
 
     def to_keep(self) -> SqlQuery:
-        """Return it as it may be written down: H501 with a password; a file by its whole path."""
+        """Return it as it may be written down, a file by its whole path.
+
+        H501 with a password, or with a parameter that is not known to be no secret.
+        """
         if not self._is_postgres:
             return replace(self, uri=f"duckdb:{self._file.resolve()}")
-        if self._secrets():
+        if self._parts()["password"]:
             raise Code.BAD_PARAMETER.error(
                 expected="a database without a password in its URI, since the URI is kept",
                 found=f"{self} with one",
                 fix=_HOW_TO_LOG_IN,
+            )
+        if not _KEPT.issuperset(name for name, _ in self._parameters()):
+            raise Code.BAD_PARAMETER.error(
+                expected=f"no parameters but {', '.join(sorted(_KEPT))} in a URI that is kept: "
+                "others may be secrets",
+                found=f"{self} with another one",
+                fix="leave it out, or put it in a service of PGSERVICEFILE; " + _HOW_TO_LOG_IN,
             )
         return self
 
