@@ -94,6 +94,24 @@ def test_one_query_for_all_verbs_of_one_table(server: Server) -> None:
         assert not any(PASSWORD in text or ESCAPED in text for text in texts)
 
 
+@pytest.mark.parametrize("model", ["tree", "median-forest"])
+def test_no_verb_repeats_an_address_that_it_takes_for_a_path(model: str) -> None:
+    run("fit", "people.csv", *FIT, "--model", "tree", "--out", "made.json")
+    more = (*FIT, "--model", model, "--out", "x")
+    for table in ("host=db password=s3cret", "postgresql//alice:s3cret@db/ward", "=" * 300):
+        for ask in ((), ("--sql", SQL)):
+            for verb, after in (
+                (("domain", "suggest"), ()),
+                (("domain", "check", "domain.toml"), ()),
+                (("fit",), more),
+                (("predict", "made.json"), ()),
+            ):
+                error = refused(*verb, table, *ask, *after)
+                assert error.code in (Code.NO_DATABASE, Code.UNREADABLE_FILE)
+                assert "not repeated" in error.found
+                assert "s3cret" not in str(error)
+
+
 def test_one_person_is_one_row() -> None:
     twice = SQL.replace("ORDER BY", "UNION ALL SELECT age, ward, ill, cost, 7 FROM people ORDER BY")
     check = ("domain", "check", "domain.toml", "ward.duckdb", "--ids", "id", "--format", "json")
@@ -140,6 +158,9 @@ def test_an_upload_keeps_no_password_and_knows_its_rows(server: Server, parties)
         assert manifest.domain.names == upload_servers.DOMAIN.names
         other = (*ask, "--domain", "domain.toml", "--population", "staff", "--id", "north-2")
         assert refused(*other).code is Code.BAD_UPLOAD
+        mistaken = ("upload", f"host=db password={PASSWORD}", north, *other[5:])
+        error = refused(*mistaken)
+        assert (error.code, PASSWORD in str(error)) == (Code.UNREADABLE_FILE, False)
     assert mentions(parties["north"].folder.parent, PASSWORD, ESCAPED) == []
     error = refused(*ask, "--here", "--population", "patients")
     assert "PGPASSFILE" in error.fix

@@ -443,6 +443,15 @@ def test_a_ledger_that_is_no_json_is_refused_when_written():
         assert caught.value.code is Code.BAD_MODEL_FILE
 
 
+def test_of_noise_it_is_said_what_it_is_of_and_what_not():
+    # It is that of released sums, and no band of other fits, wherever a reader may look.
+    written = WRITTEN["properties"]["boosted"]["properties"]["noise"]["description"]
+    for about in (written, Boosted.__doc__):
+        said = " ".join(about.split())
+        assert "noise that was added to sums of records, as it enters the values" in said
+        assert "how far another fit would differ" in said
+
+
 def test_a_forest_is_not_read_as_a_tree():
     text = Forest([Tree.from_dict(document())]).to_json()
     with pytest.raises(HedgerowError, match="forest"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -99,7 +100,10 @@ def fit(
 
     quiet = quiet or format is Format.json
     rows = source_of(table, sql, sql_timeout)
-    public, in_memory = Domain.from_toml(domain), not (isinstance(rows, Path) and rows.is_dir())
+    public, in_memory = (
+        Domain.from_toml(domain),
+        not (isinstance(rows, Path) and os.path.isdir(rows)),
+    )
     estimator = private_model(
         model.value,
         public,

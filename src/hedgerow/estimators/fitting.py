@@ -284,7 +284,7 @@ def _batches(
     table: Path | SqlQuery, domain: Domain, text: TextFormat, absorbed: AbsorbedRows | None
 ) -> Batches:
     """Return the rows in pieces; what is not Parquet is read again where memory is short."""
-    if isinstance(table, Path) and (table.is_dir() or table.suffix.lower() == ".parquet"):
+    if isinstance(table, Path) and (os.path.isdir(table) or table.suffix.lower() == ".parquet"):
         return Batches(table, domain, may_be_empty=absorbed is not None)
     # What the first pass counts, the later ones count for nobody.
     tallies = chain([absorbed], repeat(None if absorbed is None else AbsorbedRows()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import pyarrow as pa
 from hedgerow.errors import Code
 from hedgerow.tables.column import name_list
 from hedgerow.tables.reading import numbered_errors, open_parquet, rechunk
+from hedgerow.tables.sources.places import lacks_file, place_name
 
 _EXPECTED = "a Parquet file or a folder of them: only these are read in pieces by their path"
 _FIX = """\
@@ -136,17 +138,17 @@ def _files(paths: Sequence[Path]) -> list[Path]:
     """List the files of folders by name, in the order of `paths`."""
     found: list[Path] = []
     for path in paths:
-        if path.is_dir():
+        if os.path.isdir(path):
             inside = sorted(file for file in path.rglob("*.parquet") if file.is_file())
             if not inside:
                 raise Code.UNREADABLE_FILE.error(
                     expected=_EXPECTED, found=f"no *.parquet in the folder {path}", fix=_FIX
                 )
             found += inside
-        elif path.is_file():
-            found.append(path)
-        else:
+        elif lacking := lacks_file(path):
             raise Code.UNREADABLE_FILE.error(
-                expected=_EXPECTED, found=f"{path} is not there", fix="check the path"
+                expected=_EXPECTED, found=f"{place_name(path)} is {lacking}", fix="check the path"
             )
+        else:
+            found.append(path)
     return found

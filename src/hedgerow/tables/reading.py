@@ -18,6 +18,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.tables.domain import Domain
 from hedgerow.tables.sources.cells import BadCells, as_text, kinds_of, read_cells
+from hedgerow.tables.sources.places import lacks_file, place_name
 from hedgerow.tables.sources.sql import SqlQuery
 from hedgerow.tables.sources.text import PLAIN, TextFormat, record_pieces, wrong_encoding
 
@@ -136,12 +137,10 @@ def _format(path: Path, text: TextFormat, domain: Domain | None) -> _Format:
     kind = FORMATS.get(path.suffix.lower())
     if kind is None:
         raise Code.UNREADABLE_FILE.error(
-            expected=f"a file ending in {', '.join(FORMATS)}", found=f"{path.name!r}"
+            expected=f"a file ending in {', '.join(FORMATS)}", found=place_name(path)
         )
-    if not path.is_file():
-        raise Code.UNREADABLE_FILE.error(
-            found=f"{path} is {'not a file' if path.exists() else 'not there'}"
-        )
+    if lacking := lacks_file(path):
+        raise Code.UNREADABLE_FILE.error(found=f"{place_name(path)} is {lacking}")
     if path.stat().st_size == 0:
         raise Code.UNREADABLE_FILE.error(found=f"{path} has 0 bytes")
     if kind == "csv":

@@ -113,8 +113,8 @@ class Effect(NamedTuple):
     """What one attribute alone adds to the score of a sum of trees, and what is not in it.
 
     `values` (bins, k) for each bin. `deviation` (bins, k) is the standard deviation of the noise in
-    them; None where the model does not know it. `joint` counts functions of this attribute together
-    with others.
+    them that `Boosted.noise` is about; None where the model does not know it. `joint` counts
+    functions of this attribute together with others.
     """
 
     values: NDArray[np.float64]

@@ -33,8 +33,10 @@ class Boosted(schema.ModelDocument):
     moved. `start` (k,) is the raw score before the first tree. `link` reads it as the target, as
     the log-odds of the second of two classes, or as the logarithms of the probabilities of K > 2
     classes up to a constant. `noise`, where it is known, has for each tree the standard deviations
-    of the noise in its leaves, in the order of `Tree.leaves`, or None; it is public as the trees
-    are, and changes no answer.
+    of the noise that was added to sums of records, as it enters the values of its leaves, in the
+    order of `Tree.leaves`, or None; it is public as the trees are, and changes no answer. It does
+    not say how far another fit would differ: noise also moves cuts, what later rounds learn and
+    the shrinkage.
 
     `Code.BAD_TREE` if the trees are not such trees or no finite sum can be promised,
     `Code.BAD_TARGET` if the domain has no target or one class only, `Code.BAD_PARAMETER` if the

@@ -5,7 +5,7 @@
     {"format": "hedgerow-model", "version": 1, "type": "tree", "domain": {...}, "tree": {...}}
 
 A model that version 1.0 could not say so carries ``"minor": 1`` besides (subsets, boosted trees)
-or 2 (boosted trees with the noise in their leaves):
+or 2 (boosted trees with the noise of their sums):
 older releases refuse it as a whole, and every other file stays as they know it.
 
 The arrays of a tree are lists; a number that was not released (NaN) is null. The format is fixed

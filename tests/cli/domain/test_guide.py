@@ -47,8 +47,11 @@ def fails(*more: str) -> Code:
 
 def test_a_draft_shows_what_was_read_and_what_has_to_be_confirmed() -> None:
     text, said = suggest()
-    assert re.search(r"ward string 13 a, b, c categories, and whether values are missing", said)
+    assert re.search(
+        r"ward string 13 a, b, c kind, categories, and whether values may be missing", said
+    )
     assert re.search(r"born date32\[day\] 0 2001-02-03 to 2001-05-03", said)
+    assert "ill bool 0 False, True task, classes" in said
     assert "'id' is another whole number in every row: it may name people" in said
     assert "NOT PUBLIC: the facts of 'id', 'age', 'ward', 'born', 'ill'" in said
     assert text.startswith("# READ FROM THE DATA: facts of 5 of 5 columns")
@@ -77,6 +80,36 @@ def test_flags_name_what_is_public_and_all_of_it_has_to_be_named() -> None:
     assert other.attributes[1].categories == ("a", "b")
     assert other.target is not None
     assert other.target.classes == (True, False)
+
+
+def test_of_values_that_were_typed_no_row_changes_the_file() -> None:
+    flags = ("--public", "age=0:120", "--public", "ward=a,b,c", "--public", "y=0:1")
+    texts = []
+    for more in (
+        "",
+        " UNION ALL SELECT NULL, 'a', 0.5",
+        " UNION ALL SELECT 40, NULL, 0.5",
+        # Bins of equal width cannot be told apart between these, so that edges are read.
+        " UNION ALL SELECT 1e308, 'd', 7 UNION ALL SELECT -1e308, 'd', 7",
+    ):
+        sql = (
+            f"SELECT CAST(age AS double) AS age, ward, 0.25 AS y FROM people WHERE ward <> ''{more}"
+        )
+        ask = ("domain", "suggest", "ward.duckdb", "--sql", sql, "--target", "y", "--bins", "16")
+        made = CliRunner().invoke(app, [*ask, *flags, "--capacity", "100"], catch_exceptions=False)
+        texts.append(made.stdout)
+    assert len(set(texts)) == 1
+    domain = Domain.from_toml(texts[0])
+    assert domain.is_public
+    assert [one.missing for one in domain.attributes] == ["own bin", "own bin"]
+    assert domain.attributes[0].n_values == 16
+    # A cell that is no number makes text of a column, of which nobody has spoken.
+    words = (*SUGGEST[:4], "SELECT CASE id WHEN 7 THEN '?' ELSE '30' END AS age FROM people")
+    for bounds in ("age=0:120", "age=2001-01-01..2020-12-31"):
+        result = CliRunner().invoke(app, [*words, "--public", bounds])
+        assert isinstance(result.exception, HedgerowError)
+        assert result.exception.code is Code.BAD_PARAMETER
+        assert "read as text" in result.exception.expected
 
 
 def test_what_is_no_column_and_no_value_is_refused() -> None:

@@ -5,7 +5,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -334,6 +334,44 @@ def test_databases_that_are_not_there(server: Server, tmp_path: Path) -> None:
         refuses(Code.NO_DATABASE, wrong, "SELECT 1")
 
 
+MISTAKEN = [
+    f"host=db user=alice password={PASSWORD}",
+    f"host=db sslcert=/{'x/' * 200} password={PASSWORD} options={'x' * 300}",
+    f" postgresql://alice:{ESCAPED}@db/ward",
+    f"'postgresql://alice:{ESCAPED}@db/ward'",
+    f"postgresql//alice:{ESCAPED}@db/ward",
+    f"alice:{ESCAPED}@db/ward",
+    f"{ESCAPED}:alice@db/ward",
+    f"duckdb:postgresql://alice:{ESCAPED}@db/ward",
+    f"db:5432:ward:alice:{PASSWORD}",
+    f"postgresql+psycopg://alice:{ESCAPED}@db/ward",
+]
+
+
+@pytest.mark.parametrize("text", MISTAKEN)
+def test_an_address_that_is_taken_for_a_path_is_not_repeated(text: str, tmp_path: Path) -> None:
+    error = refuses(Code.NO_DATABASE, text, "SELECT 1")
+    assert "alice" not in str(error)
+    numbers = Domain(attributes=ATTRIBUTES[:1], target=Target(name="y", bounds=(0, 1)))
+    for read in (
+        lambda: read_table(text),
+        lambda: read_table(f"{text}.csv"),
+        lambda: Batches(f"{text}.parquet", numbers),
+    ):
+        with pytest.raises(HedgerowError, match="not repeated") as caught:
+            read()
+        assert caught.value.code is Code.UNREADABLE_FILE
+        assert PASSWORD not in str(caught.value)
+        assert ESCAPED not in str(caught.value)
+    # A file of such a name is no address.
+    path = tmp_path / "of=2020 a@b:c.csv"
+    path.write_text("a\n")
+    with pytest.raises(HedgerowError, match=r"no rows in .*of=2020 a@b:c\.csv"):
+        read_table(path)
+    with pytest.raises(HedgerowError, match=r"C:.*people\.duckdb: not there"):
+        read_sql("C:\\wards\\people.duckdb", "SELECT 1")
+
+
 @pytest.mark.parametrize(
     "uri",
     [
@@ -387,6 +425,32 @@ def test_passwords_come_from_where_libpq_finds_them(
     assert read_table(service).num_rows == 1
     assert service.to_keep() == service
     assert "service=ward" in str(service)
+
+
+SECRETS = [
+    *(f"{name}=hush" for name in ("password", "sslpassword", "oauth_client_secret", "Password")),
+    *(
+        "scram_client_key=hush",
+        "scram_server_key=hush",
+        "options=-c%20a.key%3Dhush",
+        "hush",
+        "=hush",
+    ),
+    *("sslmode=require&pass%77ord=hush", "sslmode=require&oauth_client_secret="),
+]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_what_may_be_a_secret_is_not_kept(secret: str) -> None:
+    query = SqlQuery(f"postgresql://reader@db/ward?{secret}", "SELECT 1")
+    with pytest.raises(HedgerowError, match=r"H501.*PGSERVICEFILE") as caught:
+        query.to_keep()
+    assert "hush" not in str(caught.value)
+    # A database's own messages may quote the value.
+    if secret.endswith("=hush"):
+        assert "hush" not in str(query.refused("no client hush in hush"))
+    plain = replace(query, uri="postgresql://reader@db/ward?sslmode=verify-full&sslkey=/k.pem")
+    assert plain.to_keep() == plain
 
 
 @pytest.mark.parametrize("package", ["duckdb", "adbc_driver_postgresql"])

@@ -22,7 +22,7 @@ from rich.table import Table
 from hedgerow.cli.printing import print_line
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables import Attribute, Domain, Target
-from hedgerow.tables.attribute import format_number
+from hedgerow.tables.attribute import DEFAULT_BINS, format_number
 
 if TYPE_CHECKING:
     from hedgerow.tables.attribute import Category
@@ -33,10 +33,14 @@ _BLOCK = "[[attributes]]"
 
 @dataclass(frozen=True)
 class Draft:
-    """A domain whose facts were read from rows, and the columns that somebody has confirmed."""
+    """A domain whose facts were read from rows, and the columns that somebody has confirmed.
+
+    `bins`: of numeric columns whose bounds somebody gives.
+    """
 
     domain: Domain
     public: frozenset[str] = frozenset()
+    bins: int = DEFAULT_BINS
 
     @property
     def facts(self) -> list[Attribute | Target]:
@@ -58,20 +62,22 @@ class Draft:
         """Return it with a column public, as it was read or with other values.
 
         `values`: bounds (``0:120``, also dates), or categories or classes with commas between them.
+        With them nothing but the kind is left of what was read: a column has `bins` bins and one
+        for missing values, whether or not any is missing.
         H104 for a column that it has not; H113, H116 or H501 for values that are none.
         """
         domain, target = self.domain, self.domain.target
         if values is not None and target is not None and name == target.name:
-            label = Target.model_validate(target.model_dump() | _changed(target, values))
+            label = Target.model_validate(target.model_dump() | _changed(target, values, self.bins))
             domain = domain.model_copy(update={"target": label})
         elif target is None or name != target.name:
             i = domain.index(name)
             attributes = list(domain.attributes)
             if values is not None:
-                change = attributes[i].model_dump() | _changed(attributes[i], values)
+                change = attributes[i].model_dump() | _changed(attributes[i], values, self.bins)
                 attributes[i] = Attribute.model_validate(change)
             domain = domain.model_copy(update={"attributes": tuple(attributes)})
-        return Draft(domain, self.public | {name})
+        return replace(self, domain=domain, public=self.public | {name})
 
     def confirm_flag(self, flag: str) -> Draft:
         """Return it after ``NAME`` or ``NAME=VALUES``; a name may have that sign in it."""
@@ -122,24 +128,37 @@ class Draft:
 
 def _what(fact: Attribute | Target) -> str:
     if isinstance(fact, Target):
-        return "bounds" if fact.classes is None else "classes"
-    if fact.categories is not None:
-        return "categories, and whether values are missing"
-    return f"{'bounds' if fact.edges is None else 'bounds, edges'}, and whether values are missing"
+        return f"task, {'bounds' if fact.classes is None else 'classes'}"
+    read = "bounds" if fact.edges is None else "bounds, edges"
+    values = read if fact.categories is None else "categories"
+    return f"kind, {values}, and whether values may be missing"
 
 
 def _values(fact: Attribute | Target) -> tuple[Category, ...] | None:
     return fact.classes if isinstance(fact, Target) else fact.categories
 
 
-def _changed(fact: Attribute | Target, text: str) -> dict[str, object]:
-    listed = _values(fact)
-    if listed is not None:
-        parts = [part.strip() for part in text.split(",")]
-        name = "classes" if isinstance(fact, Target) else "categories"
-        if isinstance(listed[0], str):
-            return {name: tuple(parts)}
-        return {name: tuple(_literal(part) for part in parts)}
+def _changed(fact: Attribute | Target, text: str, bins: int) -> dict[str, object]:
+    # Of what was read nothing stays beside values that were not: cuts, nor whether one is missing.
+    is_target, listed = isinstance(fact, Target), _values(fact)
+    more: dict[str, object] = {} if is_target else {"missing": "own bin"}
+    if listed is None:
+        cut = {} if is_target else {"edges": None, "bins": bins}
+        return more | cut | {"bounds": _bounds(text)}
+    parts = [part.strip() for part in text.split(",")]
+    name = "classes" if is_target else "categories"
+    if not isinstance(listed[0], str):
+        return more | {name: tuple(_literal(part) for part in parts)}
+    if _spells_bounds(text):
+        raise Code.BAD_PARAMETER.error(
+            expected=f"{name} of {fact.name!r}, which was read as text",
+            found=f"the bounds {text!r}",
+            fix="if it is a number, correct the cells that are text, or write its domain by hand",
+        )
+    return more | {name: tuple(parts)}
+
+
+def _bounds(text: str) -> tuple[float, float]:
     lo, sign, hi = text.partition(":")
     # Times of day have that sign in them as well.
     if "T" in text or text.count(":") > 1 or not sign:
@@ -149,11 +168,15 @@ def _changed(fact: Attribute | Target, text: str) -> dict[str, object]:
             expected="two bounds, such as 0:120, or 2001-01-01..2020-12-31",
             found=repr(text),
         )
-    change: dict[str, object] = {"bounds": (_number(lo), _number(hi))}
-    if isinstance(fact, Attribute) and fact.edges is not None:
-        # Its edges were cut from the rows.
-        change |= {"edges": None, "bins": len(fact.edges) + 1 if len(fact.edges) else 2}
-    return change
+    return _number(lo), _number(hi)
+
+
+def _spells_bounds(text: str) -> bool:
+    try:
+        _bounds(text)
+    except HedgerowError:
+        return False
+    return True
 
 
 def _literal(text: str) -> Category:

@@ -99,7 +99,8 @@ def suggest(
             )
         rows = rows.drop_columns([name])
     made = Draft(
-        Domain.suggest(rows, target, max_bins=bins, spacing="uniform", task=task.value, quiet=True)
+        Domain.suggest(rows, target, max_bins=bins, spacing="uniform", task=task.value, quiet=True),
+        bins=bins,
     )
     for flag in public or ():
         made = made.confirm_flag(flag)

@@ -50,6 +50,7 @@ from hedgerow.secure.secret import pack
 from hedgerow.tables import Domain, Encoded, SqlQuery, TextFormat, encode, pad, read_table
 from hedgerow.tables.ids import IdKind, check_kind, key_check
 from hedgerow.tables.partition import ids_of
+from hedgerow.tables.sources.places import place_name
 
 
 def make_align_key(path: Path) -> None:
@@ -287,7 +288,7 @@ def _content_hash(config: PartyConfig, table: Path | pa.Table) -> str:
             while block := file.read(1 << 20):
                 total.update(block)
     except OSError as error:
-        raise Code.UNREADABLE_FILE.error(found=f"{table}: {error.strerror}") from None
+        raise Code.UNREADABLE_FILE.error(found=f"{place_name(table)}: {error.strerror}") from None
     return total.hexdigest()
 
 

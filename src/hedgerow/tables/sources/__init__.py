@@ -1,1 +1,1 @@
-"""What rows are read from: the text of CSV files, and databases."""
+"""What rows are read from: the text of CSV files, and databases; how messages name them."""

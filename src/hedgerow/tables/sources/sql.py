@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables.sources.cells import spelled_numbers
+from hedgerow.tables.sources.places import lacks_file, place_name
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 _HOST = r"(?:\[[0-9A-Fa-f:.%]+\]|[^:@/?#,\s\[\]]*)(?::\d*)?"
@@ -35,6 +36,17 @@ _POSTGRES = re.compile(
 )
 _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _SHOWN = ("host", "port", "dbname", "service")
+# Of libpq's parameters those whose values are no secrets. `options` may be anything.
+_KEPT = {
+    *_SHOWN,
+    *("hostaddr", "user", "passfile", "servicefile", "require_auth", "channel_binding"),
+    *("sslmode", "sslnegotiation", "sslrootcert", "sslcert", "sslkey", "sslcrl", "sslcrldir"),
+    *("sslcertmode", "sslsni", "ssl_min_protocol_version", "ssl_max_protocol_version"),
+    *("gssencmode", "gsslib", "gssdelegation", "krbsrvname", "requirepeer"),
+    *("application_name", "client_encoding", "connect_timeout", "tcp_user_timeout"),
+    *("keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count"),
+    *("target_session_attrs", "load_balance_hosts"),
+}
 _LOCKED: dict[str, Any] = {
     "enable_external_access": "false",
     "autoload_known_extensions": "false",
@@ -74,7 +86,7 @@ class SqlQuery:
 
     def __str__(self) -> str:
         if not self._is_postgres:
-            return str(self._file)
+            return place_name(self._file)
         found = self._parts()
         shown = [(name, value) for name, value in self._parameters() if name in _SHOWN]
         more = "?" + "&".join(f"{name}={value}" for name, value in shown) if shown else ""
@@ -90,7 +102,10 @@ class SqlQuery:
         if scheme is None:
             return Path(self.uri)
         if scheme[0].lower() != "duckdb:":
-            raise Code.NO_DATABASE.error(found=f"a URI that begins with {scheme[0]!r}")
+            # Without slashes it may as well be a user, with a password behind the colon.
+            known = self.uri.startswith("//", scheme.end())
+            begins = f"that begins with {scheme[0]!r}" if known else "of another kind"
+            raise Code.NO_DATABASE.error(found=f"a URI {begins}")
         return Path(self.uri[len("duckdb:") :].removeprefix("//"))
 
     def _parts(self) -> re.Match[str]:
@@ -109,18 +124,28 @@ class SqlQuery:
 
     def _secrets(self) -> list[str]:
         raw = self._parts()["password"] or ""
-        more = [value for name, value in self._parameters() if "password" in name.lower()]
+        more = [value for name, value in self._parameters() if name not in _KEPT]
         return [text for text in (raw, unquote(raw), *more) if text]
 
     def to_keep(self) -> SqlQuery:
-        """Return it as it may be written down: H501 with a password; a file by its whole path."""
+        """Return it as it may be written down, a file by its whole path.
+
+        H501 with a password, or with a parameter that is not known to be no secret.
+        """
         if not self._is_postgres:
             return replace(self, uri=f"duckdb:{self._file.resolve()}")
-        if self._secrets():
+        if self._parts()["password"]:
             raise Code.BAD_PARAMETER.error(
                 expected="a database without a password in its URI, since the URI is kept",
                 found=f"{self} with one",
                 fix=_HOW_TO_LOG_IN,
+            )
+        if not _KEPT.issuperset(name for name, _ in self._parameters()):
+            raise Code.BAD_PARAMETER.error(
+                expected=f"no parameters but {', '.join(sorted(_KEPT))} in a URI that is kept: "
+                "others may be secrets",
+                found=f"{self} with another one",
+                fix="leave it out, or put it in a service of PGSERVICEFILE; " + _HOW_TO_LOG_IN,
             )
         return self
 
@@ -201,8 +226,8 @@ def _duckdb_batches(query: SqlQuery, clock: _Clock) -> Iterator[pa.Table]:
     with _extra("duckdb"):
         import duckdb
     path = query._file
-    if not path.is_file():
-        raise query.unopened("not a file" if path.exists() else "not there")
+    if lacking := lacks_file(path):
+        raise query.unopened(lacking)
     try:
         opened = duckdb.connect(path, read_only=True, config=_LOCKED)
     except duckdb.Error as error:
