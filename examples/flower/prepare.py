@@ -20,8 +20,8 @@ from sklearn.datasets import load_breast_cancer
 
 from hedgerow.parties.consortium.founding import policy_toml
 from hedgerow.parties.consortium.policy import Policy
-from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.store.durable import make_private, write_new
+from hedgerow.parties.topdown.job import TopDownJob
 
 HERE = Path(__file__).parent
 

@@ -29,11 +29,11 @@ from hedgerow.parties.consortium.names import Name
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.runs.admission import check_policy
 from hedgerow.parties.runs.memory import RunMemory
-from hedgerow.parties.topdown.part import OWNER_ONLY_FILE, encoded_table, pin_table
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import Claim, StateFolder, check_private, replacing
 from hedgerow.parties.store.ledgers import DurableLedger
+from hedgerow.parties.topdown.part import OWNER_ONLY_FILE, encoded_table, pin_table
 from hedgerow.protocols.contract import Context
 from hedgerow.protocols.topdown.programs import ASK, TREE, owner
 from hedgerow.tables.absorbing import AbsorbedRows

@@ -16,9 +16,9 @@ from flwr.serverapp import Grid, ServerApp
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.runs.memory import RunMemory
-from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import FOLDER_MODE, Claim, StateFolder, replacing
+from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.privacy import Ledger
 from hedgerow.protocols import contract
 from hedgerow.protocols.topdown.programs import GrownTree, coordinator

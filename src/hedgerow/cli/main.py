@@ -14,26 +14,22 @@ from rich.console import Console
 from rich.markup import escape
 
 from hedgerow import __version__
-from hedgerow.cli import (
+from hedgerow.cli import audit, errors
+from hedgerow.cli.model_files import export, predict, report
+from hedgerow.cli.parties import (
     account,
-    audit,
     consortium,
-    domain,
-    errors,
     evaluate,
-    export,
-    fit,
     models,
     plan,
-    predict,
     query,
-    report,
     serve,
     train,
     upload,
     uploads,
 )
 from hedgerow.cli.printing import error_fields, print_error
+from hedgerow.cli.tables import domain, fit
 from hedgerow.errors import HedgerowError, HedgerowWarning
 
 app = typer.Typer(

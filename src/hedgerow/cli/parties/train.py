@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hedgerow.cli.account import enter_server_charges
+from hedgerow.cli.parties.account import enter_server_charges
 from hedgerow.cli.printing import (
     HERE,
     INTERRUPTED,

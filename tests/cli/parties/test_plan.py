@@ -15,7 +15,7 @@ from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
 from hedgerow.tables import Attribute, Domain, Target
 from tests.parties.roles.owner_wards import Wards, one
 from tests.parties.roles.upload_servers import DOMAIN, SERVERS, serving
-from tests.parties.runs import topdown_jobs
+from tests.parties.topdown import topdown_jobs
 from tests.parties.vertical.site_towns import VerticalTown
 from tests.parties.vertical.site_towns import make_job as vertical_job
 from tests.parties.wire.parties_calls import refuses

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from hedgerow.cli.parties.train import QuietOption, follow
 from hedgerow.cli.printing import (
     HERE,
     FolderArgument,
@@ -17,7 +18,6 @@ from hedgerow.cli.printing import (
     print_line,
     print_table,
 )
-from hedgerow.cli.train import QuietOption, follow
 from hedgerow.errors import Code
 from hedgerow.jsonfile import plain
 
