@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from hedgerow import __version__
-from hedgerow.cli import audit, errors
+from hedgerow.cli import audit, errors, papers
 from hedgerow.cli.model_files import export, predict, report
 from hedgerow.cli.parties import (
     account,
@@ -60,6 +60,7 @@ app.add_typer(account.app, name="account")
 app.add_typer(account.trail_app, name="trail")
 app.command()(errors.version)
 app.command()(errors.errors)
+app.command()(papers.papers)
 app.command()(audit.audit)
 
 
