@@ -15,6 +15,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from hedgerow.cli.completion import complete_paper
 from hedgerow.cli.printing import Format, FormatOption, print_line, print_table
 from hedgerow.errors import Code
 
@@ -86,7 +87,10 @@ def known_papers() -> list[Paper]:
 
 def papers(
     word: Annotated[
-        str | None, typer.Argument(help="of a key, author, title, estimator or folder")
+        str | None,
+        typer.Argument(
+            help="of a key, author, title, estimator or folder", autocompletion=complete_paper
+        ),
     ] = None,
     format: FormatOption = Format.text,
 ) -> None:

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from hedgerow.cli.completion import complete_model
 from hedgerow.cli.parties.train import QuietOption, follow
 from hedgerow.cli.printing import (
     HERE,
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    model: Annotated[str, typer.Argument(help="name of a hidden model of classes")],
+    model: Annotated[
+        str,
+        typer.Argument(help="name of a hidden model of classes", autocompletion=complete_model),
+    ],
     folder: FolderArgument = HERE,
     *,
     tables: Annotated[
