@@ -68,11 +68,11 @@ def package_symptoms() -> Iterator[Symptom]:
         yield ill("packages", "; ".join(core), "pip install --upgrade hedgerow")
     else:
         yield well("packages", "all that the core needs, in versions that do")
-    for extra, said in missing.items():
+    for extra, lacking in missing.items():
         what = f"extra {extra}"
-        if said:
+        if lacking:
             fix = f"if you want {EXTRAS[extra]}: pip install 'hedgerow[{extra}]'"
-            yield note(what, "; ".join(said), fix)
+            yield note(what, "; ".join(lacking), fix)
         else:
             yield well(what, EXTRAS[extra])
 
