@@ -51,6 +51,7 @@ docs: .venv/.test
 	$(BIN)/python tools/requests_page.py docs/reference/requests.md
 	$(BIN)/python tools/verbs_page.py docs/reference/verbs.md
 	$(BIN)/python tools/metrics_page.py docs/reference/metrics.md
+	$(BIN)/python tools/papers_page.py docs/reference/papers.md
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "The site is in site/: open site/index.html"
 

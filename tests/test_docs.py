@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from hedgerow.cli.main import app
 from hedgerow.parties.runs.jobs import load_job
 from tests.command_lines import check_command
-from tests.test_readme_commands import DOMAIN
+from tests.test_readme_commands import DOMAIN, start_blocks
+from tests.test_readme_commands import commands as readme_commands
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -46,6 +47,24 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_files_that_are_named_are_there(page: Path) -> None:
     assert [name for name in FILE.findall(page.read_text()) if not (ROOT / name).exists()] == []
+
+
+def test_every_block_that_newcomers_read_is_run() -> None:
+    """Those of the README and of the tutorials; what runs a block of each language is named here.
+
+    Python: above. Console and TOML: `tests/test_readme_commands.py`, those of a consortium by
+    `make slow`. Without a language: what a block printed, which is compared with nothing because
+    noise is in it, and the two commands of make, which are `tests/test_examples.py` and this run.
+    """
+    newcomers = [ROOT / "README.md", *sorted((ROOT / "docs/tutorial").glob("*.md"))]
+    found: dict[str, list[str]] = {}
+    for page in newcomers:
+        for language, text in re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.M | re.S):
+            found.setdefault(language, []).append(text)
+    assert set(found) == {"python", "console", "toml", ""}
+    assert sorted(found["console"]) == sorted([readme_commands(), *start_blocks("console")])
+    assert found["toml"] == start_blocks("toml")
+    assert [text.split()[0] for text in found[""]] == ["make", "0.909"]
 
 
 def commands(page: Path) -> list[list[str]]:

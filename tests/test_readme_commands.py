@@ -1,5 +1,6 @@
-"""The commands of the README for a consortium, as printed, in a shell of their own."""
+"""The commands of the README and of the newcomer's page, as printed, in a shell of their own."""
 
+import csv
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.parties.free_ports import free_ports
+from tests.postgres import ESCAPED, PASSWORD, serving_postgres
 
 ROOT = Path(__file__).parents[1]
 DOMAIN = """\
@@ -51,27 +53,71 @@ def write_tables(folder: Path) -> None:
     (folder / "job.toml").write_text(job[1])
 
 
-@pytest.mark.slow
-def test_the_commands_of_a_consortium_run_as_printed(tmp_path: Path) -> None:
-    write_tables(tmp_path)
-    program = tmp_path / "bin" / "hedgerow"
+def run_commands(script: str, folder: Path, **variables: str) -> str:
+    """Run a script as a newcomer types it, in a folder; return all that it printed."""
+    program = folder / "bin" / "hedgerow"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m hedgerow.cli "$@"\n')
     program.chmod(0o700)
     # Other consortia on this machine may have the usual ports.
     ports = f"consortium new wards --first-port {free_ports()} "
-    script = commands().replace("consortium new wards ", ports)
+    script = script.replace("consortium new wards ", ports)
+    path = {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(
-        ["bash", "-e", "-c", f"trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n{script}"],
-        cwd=tmp_path,
-        env=os.environ | {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"},
+        ["bash", "-e", "-c", f"trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n{script}"],
+        cwd=folder,
+        env=os.environ | path | variables,
         capture_output=True,
         text=True,
         timeout=400,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    for part in ("alder serves wards", "north-1: 300 slots", "readmission-", ": done"):
-        assert part in done.stdout + done.stderr
-    answers = re.findall(r"│ (\d) +│ (no|yes) +│", done.stdout)
+    return done.stdout + done.stderr
+
+
+def check_answers(text: str) -> None:
+    for part in ("alder serves wards", "readmission-", ": done"):
+        assert part in text
+    answers = re.findall(r"│ (\d) +│ (no|yes) +│", text)
     assert [row for row, _ in answers] == ["0", "1"]
+
+
+@pytest.mark.slow
+def test_the_commands_of_a_consortium_run_as_printed(tmp_path: Path) -> None:
+    write_tables(tmp_path)
+    text = run_commands(commands(), tmp_path)
+    assert "north-1: 300 slots" in text
+    check_answers(text)
+
+
+def start_blocks(language: str) -> list[str]:
+    """Return the blocks of the newcomer's page in a language, in their order."""
+    page = (ROOT / "docs/tutorial/start.md").read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```", page, re.M | re.S)
+
+
+@pytest.mark.slow
+def test_a_table_of_ones_own_is_trained_on_three_servers(tmp_path: Path) -> None:
+    (table,), (job,), blocks = map(start_blocks, ("python", "toml", "console"))
+    subprocess.run([sys.executable, "-c", table], cwd=tmp_path, check=True)
+    (tmp_path / "job.toml").write_text(job)
+    text = run_commands("".join(blocks[:-1]), tmp_path)
+    assert "north-1: 600 slots" in text
+    assert "All that is needed works." in text
+    check_answers(text)
+
+
+def test_a_table_in_postgresql_is_fitted_as_printed(tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    with serving_postgres() as server:
+        text = run_commands(start_blocks("console")[-1], tmp_path, DATABASE=server.uri())
+    assert PASSWORD not in text
+    assert ESCAPED not in text
+    assert re.search(r"spent: epsilon 1[.]\d+, delta 1e-08 of epsilon 3", text)
+    with (tmp_path / "answers.csv").open(newline="") as file:
+        said = [row["class"] for row in csv.DictReader(file)]
+    # Whoever is old and has many conditions comes back: somebody is told so, and not everybody.
+    assert 100 < said.count("yes") < 2500
+    assert said.count("yes") + said.count("no") == 5000
+    assert (tmp_path / "readmission/report.html").exists()

@@ -1,10 +1,10 @@
-"""Every paper that a docstring names is in docs/references.bib."""
+"""Every paper that a docstring names is in src/hedgerow/references.bib."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-KEYS = set(re.findall(r"^@\w+\{(\w+),", (ROOT / "docs/references.bib").read_text(), re.M))
+KEYS = set(re.findall(r"^@\w+\{(\w+),", (ROOT / "src/hedgerow/references.bib").read_text(), re.M))
 CITATION = re.compile(
     r"Papers?: ([\w, ]+?)(?:[,;.]? (?:algorithm|section|theorem|proposition|lemma)|[.;]|$)", re.M
 )

@@ -125,7 +125,7 @@ def test_a_page_comes_into_the_navigation_by_itself() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["verbs", "metrics"])
+@pytest.mark.parametrize("name", ["verbs", "metrics", "papers"])
 def test_the_reference_is_made_of_the_code(name: str) -> None:
     written = (ROOT / f"docs/reference/{name}.md").read_text(encoding="utf-8")
     assert written == tool(f"{name}_page").page(), "run `make docs`"

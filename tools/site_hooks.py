@@ -28,7 +28,7 @@ FOLDERS = {
 }
 LINK = re.compile(r"\]\((?!\w+:|#|/)([^)#\s]+)(#[^)\s]*)?\)")
 FENCE = re.compile(r"^```.*?^```", re.M | re.S)
-LANGUAGES = {".bib": "bibtex", ".service": "ini", ".yml": "yaml", ".py": "python", ".sh": "bash"}
+LANGUAGES = {".service": "ini", ".yml": "yaml", ".py": "python", ".sh": "bash"}
 START, OUTSIDE = "README.md", "repository"
 
 # Where the text of a page of the site stands in the repository, if not under docs/.
@@ -39,8 +39,6 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Add the files that pages link to, and put all pages in order."""
     root = Path(config.config_file_path).parent
     _origins.clear()
-    for bibliography in [file for file in files if file.src_uri.endswith(".bib")]:
-        files.remove(bibliography)
     waiting = [f"docs/{file.src_uri}" for file in files.documentation_pages()]
     while waiting:
         page = waiting.pop()
@@ -96,7 +94,7 @@ def site_uri(path: str) -> str:
 
 
 def _is_outside(path: str) -> bool:
-    return not path.startswith("docs/") or path.endswith(".bib")
+    return not path.startswith("docs/")
 
 
 def shown(path: Path) -> str:

@@ -35,8 +35,8 @@ def _below(name: str, command: click.Command) -> Iterator[tuple[str, click.Comma
     if not isinstance(command, click.Group):
         yield name, command
         return
-    for word, inner in command.commands.items():
-        yield from _below(f"{name} {word}".strip(), inner)
+    for word in command.list_commands(click.Context(command)):
+        yield from _below(f"{name} {word}".strip(), command.commands[word])
 
 
 def sections() -> Iterator[str]:
@@ -61,7 +61,9 @@ def section(name: str, command: click.Command) -> str:
     context = click.Context(command, info_name=f"hedgerow {name}")
     usage = " ".join([f"hedgerow {name}", *command.collect_usage_pieces(context)])
     lines = [f"## hedgerow {name}", "", inspect.cleandoc(command.help or ""), ""]
+    needs, _, example = (command.epilog or "").partition("\n\nExample: ")
     lines += ["```text", usage, "```", ""]
+    lines += [f"{needs} For example:", "", "```console", example, "```", ""] if needs else []
     rows = [row(one, context) for one in command.params if not getattr(one, "hidden", False)]
     if rows:
         lines += ["| takes | values | default | what it is |", "|---|---|---|---|", *rows]

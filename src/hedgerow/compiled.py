@@ -47,3 +47,10 @@ def _nothing() -> None:
 def load_compiler() -> None:
     """Load what Numba needs for the first call of any kernel: half a second, mostly imports."""
     _nothing()
+
+
+def kernel_cache() -> str | None:
+    """Return the folder in which compiled kernels of this module are kept; None if nowhere."""
+    load_compiler()
+    found = cast(Any, _nothing).stats.cache_path
+    return None if found is None else str(found)

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from hedgerow import __version__
+from hedgerow.cli.completion import complete_error
 from hedgerow.cli.printing import Format, FormatOption
 from hedgerow.errors import Code, write_pages
 
@@ -22,7 +23,9 @@ def version(format: FormatOption = Format.text) -> None:
 
 
 def errors(
-    number: Annotated[str | None, typer.Argument(help="such as H201")] = None,
+    number: Annotated[
+        str | None, typer.Argument(help="such as H201", autocompletion=complete_error)
+    ] = None,
     write: Annotated[Path | None, typer.Option(help="write one page per number here")] = None,
     format: FormatOption = Format.text,
 ) -> None:

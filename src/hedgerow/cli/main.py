@@ -14,32 +14,30 @@ from rich.console import Console
 from rich.markup import escape
 
 from hedgerow import __version__
-from hedgerow.cli import (
+from hedgerow.cli import audit, errors, papers
+from hedgerow.cli.doctor import doctor
+from hedgerow.cli.manual import Verbs, describe
+from hedgerow.cli.model_files import export, predict, report
+from hedgerow.cli.parties import (
     account,
-    audit,
     consortium,
-    domain,
-    errors,
     evaluate,
-    export,
-    fit,
     models,
     plan,
-    predict,
     query,
-    report,
     serve,
     train,
     upload,
     uploads,
 )
 from hedgerow.cli.printing import error_fields, print_error
+from hedgerow.cli.tables import domain, fit
 from hedgerow.errors import HedgerowError, HedgerowWarning
 
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    cls=Verbs,
 )
 app.add_typer(domain.app, name="domain")
 app.add_typer(consortium.app, name="consortium")
@@ -63,8 +61,12 @@ app.command()(export.ledger)
 app.add_typer(account.app, name="account")
 app.add_typer(account.trail_app, name="trail")
 app.command()(errors.version)
+app.command()(doctor)
 app.command()(errors.errors)
+app.command()(papers.papers)
 app.command()(audit.audit)
+
+describe(app)
 
 
 def _print_version(wanted: bool) -> None:
@@ -76,7 +78,8 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="and stop")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="print it and stop"),
     ] = False,
 ) -> None:
     """One tree model for several organisations, and nobody's rows cross the hedge."""

@@ -79,8 +79,11 @@ EncodingOption = Annotated[
 ]
 
 
-def warn_of_endings(folder: Path) -> Path:
+def warn_of_endings(ctx: typer.Context, folder: Path) -> Path:
     """Print, on standard error, which certificates in a party's folder end soon."""
+    if ctx.resilient_parsing:
+        # A shell completes the line, and nobody reads what is printed.
+        return folder
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.consortium.members import endings
 

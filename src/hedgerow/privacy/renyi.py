@@ -1,5 +1,7 @@
 """Renyi curves: of pure releases, of zCDP releases, and of releases made from a secret sample.
 
+Paper: mironov2017renyi.
+
 **Sampling.** Every record is in the sample with probability q, by a coin that nobody sees. With J
 what else is in the sample, L = P1/P0 the ratio of the laws with and without the record, and
 M = (1-q) P0 + q P1, the divergences to bound are those of M from P0 and of P0 from M, for one J:

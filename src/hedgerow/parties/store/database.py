@@ -492,6 +492,14 @@ class Store:
         """Whether it takes more: it is open, of this process, and where it was."""
         return self._failed is None and os.getpid() == self._pid and self._in_place()
 
+    @property
+    def durability(self) -> tuple[str, ...]:
+        """How SQLite keeps what was committed, in its own words, as this connection is set."""
+        settings = ("journal_mode", "synchronous")
+        with self._lock, self._numbered():
+            said = [self._base.execute(f"PRAGMA {one}").fetchone()[0] for one in settings]
+        return tuple(f"{name} {value}" for name, value in zip(settings, said, strict=True))
+
     def signer(self) -> Identity | None:
         """Return whose key signs the trail: that of the party, if it has one beside its state."""
         keys = self.state.root.parent / "keys"

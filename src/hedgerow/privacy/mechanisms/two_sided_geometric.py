@@ -1,6 +1,6 @@
 """The two-sided geometric mechanism (discrete Laplace) for counts and integer sums.
 
-Paper: ghosh2012universally.
+Papers: ghosh2012universally, dwork2006calibrating.
 
 Law: value + G1 - G2 with G1, G2 geometric, p = exp(-epsilon / sensitivity), that is
 P[noise = k] = (1 - p)/(1 + p) p^|k|.

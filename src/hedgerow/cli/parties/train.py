@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hedgerow.cli.account import enter_server_charges
+from hedgerow.cli.completion import complete_run
+from hedgerow.cli.parties.account import enter_server_charges
 from hedgerow.cli.printing import (
     HERE,
     INTERRUPTED,
@@ -33,7 +34,11 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Look at runs; stop and resume them.", no_args_is_help=True)
 RunArgument = Annotated[
-    str, typer.Argument(help="identifier, such as wards-0123456789ab, or its beginning")
+    str,
+    typer.Argument(
+        help="identifier, such as wards-0123456789ab, or its beginning",
+        autocompletion=complete_run,
+    ),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="show no progress")]
 

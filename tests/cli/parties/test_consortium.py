@@ -351,7 +351,7 @@ def test_a_check_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
         return [SimpleNamespace(problems=down, to_dict=dict)]
 
     monkeypatch.setattr("hedgerow.parties.consortium.reach.check_consortium", found)
-    monkeypatch.setattr("hedgerow.cli.consortium._PAUSE", 0.0)
+    monkeypatch.setattr("hedgerow.cli.parties.consortium._PAUSE", 0.0)
     run_json("consortium", "check", "wards/zoe", code=1)
     run_json("consortium", "check", "wards/zoe", "--wait", "30")
     assert len(asked) == 3

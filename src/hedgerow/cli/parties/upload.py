@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hedgerow.cli.parties.uploads import LifetimeOption, terms_text
 from hedgerow.cli.printing import (
     HERE,
     DelimiterOption,
@@ -19,7 +20,6 @@ from hedgerow.cli.printing import (
     progress_bar,
 )
 from hedgerow.cli.sources import SqlOption, SqlTimeoutOption, TableArgument, source_of
-from hedgerow.cli.uploads import LifetimeOption, terms_text
 from hedgerow.errors import Code
 
 if TYPE_CHECKING:

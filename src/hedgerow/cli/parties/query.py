@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from hedgerow.cli.completion import complete_model
 from hedgerow.cli.printing import HERE, DelimiterOption, EncodingOption, FolderArgument, print_table
 from hedgerow.cli.sources import TABLE_HELP, SqlOption, SqlTimeoutOption, source_of
 
@@ -36,7 +37,10 @@ class AnswerFormat(StrEnum):
 
 
 def query(
-    model: Annotated[str, typer.Argument(help="name of the model, or its beginning")],
+    model: Annotated[
+        str,
+        typer.Argument(help="name of the model, or its beginning", autocompletion=complete_model),
+    ],
     rows: Annotated[str | None, typer.Argument(help=f"rows to ask about: {TABLE_HELP}")] = None,
     folder: FolderArgument = HERE,
     *,

@@ -25,7 +25,7 @@ from hedgerow.cli.sources import SqlOption, SqlTimeoutOption, TableArgument, sou
 from hedgerow.errors import Code
 
 if TYPE_CHECKING:
-    from hedgerow.cli.domain.guide import Draft
+    from hedgerow.cli.tables.domain.guide import Draft
     from hedgerow.tables import Domain
     from hedgerow.tables.checking import TableCheck
 
@@ -83,7 +83,7 @@ def suggest(
     At a terminal every column is asked about; in a script --public names what is confirmed. Until
     all columns are, the file is marked as read from the data, which private fits refuse.
     """
-    from hedgerow.cli.domain.guide import Draft, ask, may_name_people, print_draft
+    from hedgerow.cli.tables.domain.guide import Draft, ask, may_name_people, print_draft
     from hedgerow.tables import Domain, TextFormat, read_table
     from hedgerow.tables.column import name_list
 

@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from hedgerow.cli.completion import complete_model
 from hedgerow.cli.printing import (
     HERE,
     NOT_ALL,
@@ -53,7 +54,10 @@ def list_(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> 
 
 @app.command("show")
 def show(
-    model: Annotated[str, typer.Argument(help="name of the model, or its beginning")],
+    model: Annotated[
+        str,
+        typer.Argument(help="name of the model, or its beginning", autocompletion=complete_model),
+    ],
     folder: FolderArgument = HERE,
     format: FormatOption = Format.text,
 ) -> None:
@@ -71,7 +75,11 @@ def show(
 @app.command("fetch")
 def fetch(
     model: Annotated[
-        str, typer.Argument(help="name of a model that is published, or its beginning")
+        str,
+        typer.Argument(
+            help="name of a model that is published, or its beginning",
+            autocompletion=complete_model,
+        ),
     ],
     folder: FolderArgument = HERE,
     out: Annotated[

@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from hedgerow.cli import upload as verbs
+from hedgerow.cli.parties import upload as verbs
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.store.uploads import read_manifest
 from tests.parties.roles.upload_servers import (

@@ -9,6 +9,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from hedgerow.cli.completion import complete_model
+from hedgerow.cli.parties.train import QuietOption, follow
 from hedgerow.cli.printing import (
     HERE,
     FolderArgument,
@@ -17,7 +19,6 @@ from hedgerow.cli.printing import (
     print_line,
     print_table,
 )
-from hedgerow.cli.train import QuietOption, follow
 from hedgerow.errors import Code
 from hedgerow.jsonfile import plain
 
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    model: Annotated[str, typer.Argument(help="name of a hidden model of classes")],
+    model: Annotated[
+        str,
+        typer.Argument(help="name of a hidden model of classes", autocompletion=complete_model),
+    ],
     folder: FolderArgument = HERE,
     *,
     tables: Annotated[

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from hedgerow import Account, DPTreeClassifier, Ledger
-from hedgerow.cli import fit as verbs
 from hedgerow.cli.main import app
+from hedgerow.cli.tables import fit as verbs
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators import fitting
 from tests.estimators.one_table import people, write_files

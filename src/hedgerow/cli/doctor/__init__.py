@@ -1,0 +1,5 @@
+"""``hedgerow doctor``: whether Hedgerow works on this machine, and in the folder of a party."""
+
+from hedgerow.cli.doctor.verb import doctor
+
+__all__ = ["doctor"]

@@ -1,0 +1,1 @@
+"""Verbs of a party of a consortium: founding, serving, uploads, runs, queries, accounts."""
