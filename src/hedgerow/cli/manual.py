@@ -46,7 +46,10 @@ MANUAL: dict[str, dict[str, ManualEntry]] = {
             "hedgerow predict readmission/model.json new.csv --proba --out answers.csv",
         ),
         "show": ManualEntry(_MODEL_FILE, "hedgerow show readmission --depth 3"),
-        "report": ManualEntry(_MODEL_FILE, "hedgerow report readmission --out readmission.html"),
+        "report": ManualEntry(
+            f"{_MODEL_FILE}; or a run or a model that a party knows, and its folder",
+            "hedgerow report readmission --out readmission.html",
+        ),
         "export": ManualEntry(
             f"{_MODEL_FILE}; for ONNX the extra onnx",
             "hedgerow export readmission --to onnx --out readmission.onnx",
