@@ -102,6 +102,10 @@ MANUAL: dict[str, dict[str, ManualEntry]] = {
             "a job file; with the folder of a party its policy is asked as well",
             "hedgerow plan job.toml wards/north",
         ),
+        "estimate": ManualEntry(
+            "a job file; what the network between the parties can do",
+            "hedgerow estimate job.toml --latency 20 --bandwidth 100",
+        ),
         "train": ManualEntry(
             f"a job file, the same at all parties, and {_PARTY}",
             "hedgerow train job.toml wards/north",

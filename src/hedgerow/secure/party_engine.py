@@ -124,6 +124,13 @@ class PartyEngine(Engine, Generic[AnyCore]):
         packed = pack(np.broadcast_to(bits, (*bits.shape[:-1], x.n)))
         return x.like(self._combine(np.bitwise_xor, _wide(x, packed.shape), packed))
 
+    def local_matmul(self, a: Array, b: Array) -> Array:
+        """Multiply matrices of which one is public; share axes stand in front."""
+        found = super().local_matmul(a, b)
+        each = prod(found.shape[self.share_axes :]) * a.shape[-1] * prod(self.share_shape[1:])
+        self.network.note_work("products", self.n_parties * each)
+        return found
+
     def reduce(self, x: Secret, ring: Ring) -> Secret:
         """Take the lowest bits of every share."""
         if ring.bits > x.ring.bits:
@@ -157,8 +164,9 @@ class PartyEngine(Engine, Generic[AnyCore]):
         purpose = f"{name} to {to}"
         if isinstance(x, SecretBits):
             bits = self._reveal(_trimmed(x), parties, purpose=purpose, xor=True)
-            return None if bits is None else unpack(bits, x.n)
-        return self._reveal(x.data, parties, purpose=purpose, xor=False)
+            return self.network.supposed(name, x.shape) if bits is None else unpack(bits, x.n)
+        opened = self._reveal(x.data, parties, purpose=purpose, xor=False)
+        return self.network.supposed(name, x.shape) if opened is None else opened
 
     def extend(self, x: Secret, ring: Ring) -> Secret:
         """Lift 0 <= x < 2**(k-1) into a larger ring; see `convert.shift_right`."""

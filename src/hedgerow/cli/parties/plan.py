@@ -1,4 +1,4 @@
-"""``hedgerow plan``: what a job comes to, before anything is spent."""
+"""``hedgerow plan`` and ``hedgerow estimate``: what a job comes to, before anything is spent."""
 
 from __future__ import annotations
 
@@ -68,6 +68,72 @@ def plan(
     print_forecast(foreseen, Console())
     if asked is not None:
         print(f"would be taken by: {', '.join(asked) or 'nobody that takes calls'}")
+
+
+def estimate(
+    job: Annotated[Path, typer.Argument(help="what would be trained, and with whom (TOML)")],
+    latency: Annotated[
+        float, typer.Option(min=0, help="milliseconds there and back between two parties")
+    ] = 0.5,
+    bandwidth: Annotated[
+        float, typer.Option(min=0.001, help="megabits per second that a party can send")
+    ] = 1000.0,
+    cores: Annotated[int, typer.Option(min=1, help="cores that each party has")] = 1,
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="rows, in place of the capacity of the domain")
+    ] = None,
+    values: Annotated[
+        str | None,
+        typer.Option(help='vertical-id3: values of the attributes by site, such as "3,2;4;2,2"'),
+    ] = None,
+    format: FormatOption = Format.text,
+) -> None:
+    """Say how long a job would take, in how many rounds, and how many bytes its parties would send.
+
+    Bytes and rounds follow from what the programs declare; seconds from the speed of this machine,
+    as if every party had one like it. Nobody is asked, and nothing is charged.
+    """
+    from hedgerow.parties.runs.jobs import load_job
+    from hedgerow.parties.runs.rehearsing import rehearse_job
+    from hedgerow.protocols.estimate.seconds import JobEstimate, Link
+
+    read = load_job(job)
+    rehearsed = rehearse_job(read, rows, None if values is None else _values(values))
+    found = JobEstimate.of(rehearsed, Link(latency, bandwidth), cores=cores)
+    if format is Format.json:
+        head = {"ok": True, "run": read.run_id, "protocol": read.protocol}
+        print(json.dumps(head | found.to_dict()))
+        return
+    print(f"run {read.run_id}: protocol {read.protocol}, model {read.model_name}\n")
+    table = Table("party", "sends before", "sends then", "computes")
+    for one in found.parties:
+        sizes = (f"{size / 1e6:,.3f} MB" for size in (one.offline_bytes, one.online_bytes))
+        table.add_row(escape(one.party), *sizes, f"{one.computing:,.1f} s")
+    print_table(table)
+    rounds = f"{found.offline_rounds:,} before rows are needed, {found.online_rounds:,} then"
+    print(f"rounds: {rounds}; {found.latencies:,} messages wait for each other")
+    print(f"computing: {found.computing:,.1f} s, with the start of a process at every party")
+    print(
+        f"network: {found.network:,.1f} s, at {latency:g} ms there and back, {bandwidth:g} Mbit/s"
+    )
+    print(f"in all: about {found.seconds:,.0f} s")
+    if found.note:
+        print(f"({found.note})")
+
+
+def _values(text: str) -> list[list[int]]:
+    """Read the numbers of values of sites; H501 for what is none."""
+    from hedgerow.errors import Code
+
+    try:
+        found = [[int(n) for n in site.split(",") if n.strip()] for site in text.split(";")]
+    except ValueError:
+        found = [[0]]
+    if min((n for site in found for n in site), default=1) < 1:
+        raise Code.BAD_PARAMETER.error(
+            expected='--values as numbers from 1 on, such as "3,2;4;2,2"', found=repr(text)
+        )
+    return found
 
 
 def _figures(costs: Mapping[str, Guarantee]) -> dict[str, dict[str, float | str]]:

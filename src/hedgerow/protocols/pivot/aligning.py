@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.crypto.commutative import Curve25519Cipher
+from hedgerow.crypto.commutative import CommutativeCipher, Curve25519Cipher
 from hedgerow.errors import Code
 from hedgerow.net.network import Network, Route
 from hedgerow.privacy import Leakage
@@ -41,6 +41,7 @@ def align_rows(
     leakage: Leakage,
     keep: Checkpoints,
     least: int = 1,
+    cipher: CommutativeCipher | None = None,
 ) -> NDArray[np.intp]:
     """Return the rows of this peer that all peers have, in the same order at all of them.
 
@@ -62,7 +63,7 @@ def align_rows(
 
     known = keep.load(ALIGNED)
     if known is None:
-        rows = _found(network, plan, ids, learn)
+        rows = _found(network, plan, ids, learn, cipher or Curve25519Cipher())
         keep.save(ALIGNED, {"rows": rows, "times": times})
     else:
         rows = known["rows"]
@@ -73,11 +74,13 @@ def align_rows(
     return rows
 
 
-def _found(network: Network, plan: PeerPlan, ids: NDArray[Any], learn: Learn) -> NDArray[np.intp]:
+def _found(
+    network: Network, plan: PeerPlan, ids: NDArray[Any], learn: Learn, cipher: CommutativeCipher
+) -> NDArray[np.intp]:
     (party,), n = network.local, plan.n_peers
     ring = RingCardinality(
         party,
-        Curve25519Cipher(),
+        cipher,
         lambda purpose: [np.arange(len(ids))],
         learn=learn,
         check=_check_groups,

@@ -184,11 +184,10 @@ class RoutedLeaves(LeafRows):
         for bits in reversed(self.routes):
             pairs = found.reshape(-1, 2, self.n)
             apart = np.ascontiguousarray((pairs[:, 0] - pairs[:, 1]).data)
-            rows = apart.reshape(len(apart), -1, 1)
-            stages = every_peer(engine.n_parties, rows.shape[1])
-            taken = times_bits(
-                transfers(engine), bits.reshape(len(bits), -1), rows, values.ring, stages
-            )
+            here, n = len(apart), pairs.shape[0] * self.n
+            rows, flat = apart.reshape(here, n, 1), bits.reshape(here, n)
+            stages = every_peer(engine.n_parties, n)
+            taken = times_bits(transfers(engine), flat, rows, values.ring, stages)
             found = pairs[:, 1] + values.like(taken.reshape(apart.shape))
         return found
 

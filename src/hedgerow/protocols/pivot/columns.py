@@ -153,7 +153,7 @@ class PeerColumns(PeerRows):
         self._divide(split.nodes[order], here, [stage])
         back = np.argsort(order)
         both = self._masks.reshape(order.size, 2, *self._masks.shape[1:])[back]
-        self._masks = both.reshape(-1, *self._masks.shape[1:])
+        self._masks = both.reshape(2 * order.size, *self._masks.shape[1:])
         if self._above is not None:
             self._above = self._above[back]
 
@@ -195,11 +195,11 @@ class PeerColumns(PeerRows):
     def _divide(self, nodes: NDArray[np.int64], bits: Array, stages: Sequence[Stage]) -> None:
         """Keep the children of some nodes: rows whose bit is set go left."""
         parents = self._masks[nodes]
-        s, k, n = parents.shape
-        rows = np.ascontiguousarray(parents.transpose(0, 2, 1).data).reshape(-1, s * n, k)
-        flat = bits.reshape(len(bits), -1)
+        (s, k, n), here = parents.shape, len(bits)
+        rows = np.ascontiguousarray(parents.transpose(0, 2, 1).data).reshape(here, s * n, k)
+        flat = bits.reshape(here, s * n)
         left = times_bits(transfers(self.engine), flat, rows, self.ring, stages)
-        turned = np.ascontiguousarray(np.swapaxes(left.reshape(-1, s, n, k), 2, 3))
+        turned = np.ascontiguousarray(np.swapaxes(left.reshape(here, s, n, k), 2, 3))
         inside = parents.like(turned)
         self._masks = stack([inside, parents - inside], axis=1).reshape(2 * s, k, n)
         self._keep_above(nodes)
@@ -207,7 +207,7 @@ class PeerColumns(PeerRows):
     def _counted(self, nodes: NDArray[np.int64]) -> Secret:
         masks = self._masks[nodes]
         s, k, n = masks.shape
-        flat = np.ascontiguousarray(masks.data.reshape(-1, s * k, n))
+        flat = np.ascontiguousarray(masks.data.reshape(self._seeds.here, s * k, n))
         return masks.like(self._seeds.sums(flat, self.ring)).reshape(s, k, -1)
 
 

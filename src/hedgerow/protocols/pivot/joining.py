@@ -107,22 +107,22 @@ class JoinedTable:
 
 
 def join_rows(
-    engine: AdditiveEngine, table: JoinedTable, written: Any, keep: Checkpoints
+    engine: AdditiveEngine, table: JoinedTable, written: Mapping[int, Any], keep: Checkpoints
 ) -> SecretBits:
     """Join the rows of all peers: presence and planes (planes, slots), in an order nobody knows.
 
-    `written` is what this peer brings (`JoinedTable.write`). A run that goes on takes up the table
-    that was joined before.
+    `written` is what the peer that lives here brings (`JoinedTable.write`), by its number. A run
+    that goes on takes up the table that was joined before.
 
     Reveals: nothing but uniformly random permutations. Cost: `joins.cost_join`.
     """
     known = keep.load(JOINED)
     if known is not None:
         return SecretBits(engine, table.slots, known["planes"])
-    (party,), slots = engine.core.network.local, table.slots
+    slots = table.slots
     tags, planes = [], []
     for peer in range(engine.n_parties):
-        own = written if peer == party else (None, None)
+        own = written.get(peer, (None, None))
         tags.append(engine.input_bits(own[0], peer, (joins.TAG_PLANES, slots)))
         planes.append(engine.input_bits(own[1], peer, (table.planes_of(peer), slots)))
     joined = joins.join(tags, planes, slots)

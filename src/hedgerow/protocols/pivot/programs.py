@@ -143,7 +143,10 @@ def _data(context: Context, engine: AdditiveEngine, table: PeerTable) -> PeerDat
     if plan.align == "hidden":
         joined = JoinedTable(plan.domain, plan.owners, plan.target_at, plan.classes, plan.capacity)
         assert table.ids is not None
-        own = joined.write(context.party, table.ids, table.bins, table.target, context.source)
+        own = {
+            party: joined.write(party, table.ids, table.bins, table.target, context.source)
+            for party in context.network.local
+        }
         columns, onehot = joined.read(join_rows(engine, joined, own, context.stages), plan.ring)
         return PeerData(
             engine, columns, lambda x: JoinedColumns(plan.layout, plan.owners, x, onehot)

@@ -55,10 +55,10 @@ class Owners:
 class TopDownRun:
     """A tree, and how it came about.
 
-    `traffic` is between the coordinator and all others, `meter` among the servers; the servers'
-    ledger, if there are any, is charged for the worst case of all owners; `learned` is what the
-    public and the servers learned; `seconds` are without the start of processes; `left_out` has
-    round and number of the error.
+    `traffic` is between the coordinator and all others, `meter` among the servers, and `sent` what
+    all members have sent; the servers' ledger, if there are any, is charged for the worst case of
+    all owners; `learned` is what the public and the servers learned; `seconds` are without the
+    start of processes; `left_out` has round and number of the error.
     """
 
     tree: Tree
@@ -68,6 +68,7 @@ class TopDownRun:
     meter: Reading = field(repr=False)
     seconds: float
     left_out: Sequence[tuple[int, str, str]]
+    sent: Reading = field(default_factory=lambda: Reading((), {}), repr=False)
 
 
 def run_topdown(
@@ -124,6 +125,7 @@ def run_topdown(
         meter.without(*MAIL) if first else Reading((), {}),
         time.perf_counter() - start,
         grown.left_out,
+        reduce(or_, (reading for _, reading in ends)),
     )
 
 
@@ -184,4 +186,5 @@ def _in_processes(
         reduce(or_, meters, Reading((), {})),
         max(end.seconds for end in ends),
         [(int(number), name, why) for number, name, why in found["left_out"]],
+        reduce(or_, [end.meter for end in ends if end.meter]),
     )

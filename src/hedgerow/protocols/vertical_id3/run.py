@@ -50,8 +50,8 @@ _PATIENCE = 3600.0
 class VerticalRun:
     """A tree, and how it came about.
 
-    Where servers count, ledger and leakage are theirs, and the meter is among them; seconds are
-    without the start of processes.
+    Where servers count, ledger and leakage are theirs, and the meter is among them; `sent` is what
+    all members have sent, and seconds are without the start of processes.
     """
 
     sites: list[Site]
@@ -60,6 +60,7 @@ class VerticalRun:
     leakage: Leakage | None = field(repr=False)
     meter: Reading = field(repr=False)
     seconds: float
+    sent: Reading = field(default_factory=lambda: Reading((), {}), repr=False)
 
     @property
     def learned(self) -> list[dict[str, Any]] | None:
@@ -115,7 +116,8 @@ def run_vertical(
         record, traffic = ends[-1]
         ledger, leakage = record.ledger, record.leakage
         meter = meter if engine == "clear" else traffic.without(*MAIL)
-    return VerticalRun(sites, sites[0].root, ledger, leakage, meter, seconds)
+    sent = reduce(or_, (reading for _, reading in ends))
+    return VerticalRun(sites, sites[0].root, ledger, leakage, meter, seconds, sent)
 
 
 def ask_sites(
@@ -184,6 +186,7 @@ def _in_processes(
         Leakage.from_json(servers[0]["leakage"], ledger) if servers else None,
         reduce(or_, meters, Reading((), {})),
         max(end.seconds for end in ends),
+        reduce(or_, [end.meter for end in ends if end.meter]),
     )
 
 

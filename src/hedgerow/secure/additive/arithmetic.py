@@ -82,10 +82,12 @@ def matmul(provider: Provider, x: Array, y: Array, ring: Ring) -> Array:
     count, out = prod(lead), core.shares((*lead, m, n), ring.dtype, zero=True)
     if not count * m * k * n:
         return out
+    core.network.note_work("products", core.n * count * m * k * n)
     step, items = begin(provider, "matmul", Kind("matrices", ring, (m, k, n)), count)
-    left = np.broadcast_to(x, (len(core.here), *lead, m, k)).reshape(-1, count, m, k) - items[0]
-    right = np.broadcast_to(y, (len(core.here), *lead, k, n)).reshape(-1, count, k, n) - items[1]
-    hidden = [side.reshape(len(core.here), -1) for side in (left, right)]
+    here = len(core.here)
+    left = np.broadcast_to(x, (here, *lead, m, k)).reshape(here, count, m, k) - items[0]
+    right = np.broadcast_to(y, (here, *lead, k, n)).reshape(here, count, k, n) - items[1]
+    hidden = [left.reshape(here, count * m * k), right.reshape(here, count * k * n)]
     opened = open_to_all(step, np.concatenate(hidden, axis=1), xor=False)
     d, e = opened[: count * m * k].reshape(count, m, k), opened[count * m * k :].reshape(-1, k, n)
     rows = out.reshape(len(core.here), count, m, n)

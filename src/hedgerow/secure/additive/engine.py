@@ -104,7 +104,7 @@ class AdditiveEngine(PartyEngine[PeerCore]):
             return super().mul_bits(x, planes)
         if not x.size or not len(planes):
             return x * 0
-        flat_x = x.data.reshape(len(x.data), -1, planes.n)
+        flat_x = x.data.reshape(len(x.data), prod(x.shape[:-1]), planes.n)
         bits = unpack(planes.data, planes.n).astype(np.uint8)
         assert isinstance(self.provider, Transfers)
         found = bit_products.times_planes(self.provider, flat_x, bits, x.ring)

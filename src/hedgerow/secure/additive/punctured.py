@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import pairwise, permutations
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -256,7 +257,9 @@ class PuncturedBins:
             bins = self._bins[j][part]
             kernels.receive_weighted(r, d, weights[j], bins, room(at, part), first)
 
-        wide = {j: x[j].reshape(len(core.here), 1, -1) for j in self._wide() if j in x}
+        wide = {
+            j: x[j].reshape(len(core.here), 1, prod(x[j].shape[1:])) for j in self._wide() if j in x
+        }
         for part in self._ranges({j: int(own.shape[2]) for j, own in wide.items()}, ring, some):
             self._multiply(WEIGHTED, part, wide, ring, send, receive)
         return np.swapaxes(out, 1, 2)
@@ -282,6 +285,8 @@ class PuncturedBins:
         core, k = self._core, records.stop - records.start
         widths = {j: own.shape[2] for j, own in x.items()}
         step = self._step(name, f"{widths} of records {records.start} to {records.stop}")
+        grown = sum(self.n_bins[j] * width for j, width in widths.items()) * k * ring.bytes
+        core.network.note_work("seed bytes", 2 * (core.n - 1) * grown)
         parcels = {}
         for pair in self._pairs(self.owners):
             attributes, at, message = self._attributes(pair[1], x), core.at(pair[0]), None
@@ -381,6 +386,8 @@ class PuncturedBins:
         if not those or not self.n:
             return found
         step = self._step(LOOK_UP, f"tables {[(j, tables[j].shape[1]) for j in those]}")
+        grown = self.n * sum(_bytes(tables[j].shape[1] * self.n_bins[j]) for j in those)
+        core.network.note_work("seed bytes", 2 * (core.n - 1) * grown)
         parcels: dict[tuple[Pair, int], Parcel] = {}
         for j in those:
             for pair in self._pairs([self.owners[j]]):

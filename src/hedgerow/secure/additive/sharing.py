@@ -77,8 +77,8 @@ def reveal(
 def open_to_all(step: Step, x: Array, *, xor: bool) -> Array:
     """Open shares that hide what they are made of, such as masked factors: one round."""
     opened = exchange_sum(step, x, range(step.core.n), xor=xor)
-    assert opened is not None, "all parties of the network are peers"
-    return opened
+    # All parties are peers: none is here in a rehearsal, where no value counts.
+    return np.zeros(x.shape[1:], x.dtype) if opened is None else opened
 
 
 def exchange_sum(step: Step, x: Array, peers: Sequence[int], *, xor: bool) -> Array | None:

@@ -65,6 +65,7 @@ class Transfers(Provider):
         self._senders: dict[Pair, Sender] = {}
         self._receivers: dict[Pair, Receiver] = {}
         self._batches = 0
+        self._begun = False
 
     def cost_setup(self) -> Cost:
         """State the cost of the base transfers between all pairs of peers."""
@@ -160,8 +161,9 @@ class Transfers(Provider):
 
     def begin(self) -> None:
         """Do the base transfers, unless they are done: `cost_setup`."""
-        if not self._senders and not self._receivers:
+        if not self._begun:
             self._set_up()
+            self._begun = True
 
     def _set_up(self) -> None:
         core, step = self.core, self.core.step(SETUP)
@@ -209,11 +211,10 @@ class Transfers(Provider):
 
     def _draw(self, kind: Kind, first: int, tag: str, shape: tuple[int, ...], dtype: Any) -> Array:
         """Draw what each peer here knows alone; numbers of items never come twice."""
-        parts = [
-            self.core.draw((peer, peer), f"{kind}/{first}/{tag}", shape, dtype)
-            for peer in self.core.here
-        ]
-        return np.stack(parts)
+        drawn = self.core.shares(shape, dtype)
+        for own, peer in zip(drawn, self.core.here, strict=True):
+            own[...] = self.core.draw((peer, peer), f"{kind}/{first}/{tag}", shape, dtype)
+        return drawn
 
     def _extend(
         self, step: Step, pairs: Sequence[Pair], n: int, choices: Array
@@ -295,7 +296,7 @@ class Transfers(Provider):
             terms = np.add.reduceat(np.swapaxes(outer, 2, 3) if turned else outer, begins, axis=1)
             c[:, item[0] : item[-1] + 1] += terms
         if kind.shape is None:
-            return a.reshape(-1, n), b.reshape(-1, n), c.reshape(-1, n)
+            return a[:, :, 0, 0], b[:, :, 0, 0], c[:, :, 0, 0]
         return a, b, c
 
     def _outer(self, step: Step, ring: Ring, a: Array, b: Array) -> Array:
@@ -304,8 +305,9 @@ class Transfers(Provider):
         (here, p, r), s = a.shape, b.shape[2]
         out: Array = a[..., None] * b[:, :, None, :]
         little = np.ascontiguousarray(a.astype(ring.dtype.newbyteorder("<")))
-        choices = np.unpackbits(little.reshape(here, -1).view(np.uint8), axis=1, bitorder="little")
         size = p * r * k
+        octets = little.reshape(here, p * r).view(np.uint8)
+        choices = np.unpackbits(octets, axis=1, bitorder="little")
         sent, received = self._extend(step, self._pairs, size, choices)
         answers = {}
         spread = [np.repeat(each, r * k, axis=0) for each in b]

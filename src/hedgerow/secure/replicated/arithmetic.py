@@ -67,6 +67,7 @@ def matmul(core: Core, x: Array, y: Array) -> Array:
     """
     shape = (*np.broadcast_shapes(x.shape[2:-2], y.shape[2:-2]), x.shape[-2], y.shape[-1])
     step = core.step("matmul")
+    core.network.note_work("products", SERVERS * prod(shape) * x.shape[-1])
     out = core.shares(shape, x.dtype)
     for at, server in enumerate(core.here):
         a, b = (step.mask(key, "zero", shape, x.dtype) for key in (server, server + 1))
