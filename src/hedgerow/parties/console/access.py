@@ -18,7 +18,6 @@ import hmac
 import secrets
 from collections import deque
 from collections.abc import Mapping
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
 from hedgerow.errors import Code
@@ -57,7 +56,7 @@ class Access:
         if origin == "null" and site == "same-origin":
             origin = None
         foreign = site is not None and site not in _HERE
-        foreign |= origin is not None and urlsplit(origin).netloc != host
+        foreign |= origin is not None and _place(origin) != host
         foreign |= method != "GET" and site != "same-origin" and origin is None
         if foreign:
             raise ConsoleRefusal(
@@ -72,14 +71,11 @@ class Access:
         return self._sessions[-1]
 
     def check_session(self, headers: Mapping[str, str]) -> str:
-        """Return the session of a call."""
-        try:
-            found = SimpleCookie(headers.get("Cookie", "")).get(COOKIE)
-        except CookieError:
-            found = None
-        given = "" if found is None else found.value
+        """Return the session of a call; other services on this machine may have set cookies too."""
+        parts = [part.strip().partition("=") for part in headers.get("Cookie", "").split(";")]
+        given = [value for name, _, value in parts if name == COOKIE]
         # All are compared, however early one is the same.
-        same = [one for one in list(self._sessions) if _same(given, one)]
+        same = [one for one in list(self._sessions) for value in given if _same(value, one)]
         if not same:
             raise _no_token()
         return same[0]
@@ -114,5 +110,12 @@ def _same(given: str, known: str) -> bool:
 def _hostname(host: str) -> str | None:
     try:
         return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
+
+
+def _place(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc
     except ValueError:
         return None

@@ -87,6 +87,7 @@ class Console:
         self.visits: set[_Visit] = set()
         self._workers = Workers(2)
         self._throttle = Throttle(_LOGGED_PER_MINUTE)
+        self._failures = Throttle(_LOGGED_PER_MINUTE)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="console", daemon=True)
 
@@ -138,7 +139,7 @@ class Console:
             status = _STATUS.get(error.code, 503)
             response = web.Response(status=status, text=rendering.failure(error))
         except Exception:
-            _logger.exception("failure", extra={"event": {"what": "console"}})
+            self._note_failure()
             text = rendering.notice("This page could not be made", "The log of the party has why.")
             response = web.Response(status=500, text=text)
         if response.body is not None:
@@ -223,6 +224,13 @@ class Console:
         if held is not None:
             event = {"what": "console", "outcome": str(status), "method": request.method[:8]}
             _logger.info("console", extra={"event": event | ({"held": held} if held else {})})
+
+    def _note_failure(self) -> None:
+        """Log the exception that is being handled, as sparingly: a page asks again and again."""
+        held = self._failures.passes()
+        if held is not None:
+            event = {"what": "console"} | ({"held": held} if held else {})
+            _logger.exception("failure", extra={"event": event})
 
 
 def _only(query: str, key: str) -> str:
