@@ -1,0 +1,43 @@
+"""What the pages of a console are made of, at servers that ask each other without a wire."""
+
+from pathlib import Path
+
+import pytest
+
+from hedgerow.parties.console.rendering import ConsolePages
+from tests.parties.console.console_town import EPSILON, epsilon_job, facts_at
+from tests.parties.runs.loopback import Loopback
+from tests.parties.runs.run_servers import set_line
+
+JOBS = 5
+
+
+def asking(folder: Path) -> Loopback:
+    """Return servers of which birch asks ann or bob about every job."""
+    made = Loopback(folder)
+    set_line(made.parties["birch"].folder / "policy.toml", "approvers", '["ann", "bob"]')
+    made.start("birch")
+    return made
+
+
+def test_what_waits_is_never_beyond_what_is_shown(tmp_path: Path) -> None:
+    town = asking(tmp_path)
+    jobs = [epsilon_job(f"ward{i}") for i in range(JOBS)]
+    for one in jobs:
+        town.managers["birch"].accept(one.to_toml(), "north")
+    facts = facts_at(town, "birch")
+    facts.decide(jobs[0].run_id, jobs[0].hash, "ann", approved=True)
+    found = facts.overview(runs=2)
+    # The first of them waits for the others, and no longer here.
+    waiting = {one.run_id for one in jobs[1:]}
+    assert {need.page.removeprefix("runs/") for need in found.needs if need.page} == waiting
+    assert found.pending == pytest.approx({"patients": EPSILON * len(waiting)})
+    assert (len(found.runs), found.under_way) == (2, JOBS)
+
+    # A failure is no older for what was posted since.
+    facts.decide(jobs[1].run_id, jobs[1].hash, "ann", approved=False)
+    town.managers["birch"]._refuse_unapproved()
+    labels = [need.label for need in facts.overview(runs=2).needs]
+    assert (labels.count("run"), labels.count("decide")) == (1, JOBS - 2)
+    page = ConsolePages(facts, "/", "word").overview()
+    assert f'<span class="figure">{JOBS - 1}</span>runs under way' in page
