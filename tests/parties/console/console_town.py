@@ -11,8 +11,8 @@ from hedgerow.parties.console.facts import PartyFacts
 from hedgerow.parties.roles.catalogue import Catalogue
 from hedgerow.parties.roles.uploading import share_upload
 from hedgerow.parties.runs.jobs import ServerJob
+from hedgerow.parties.runs.manager import RunManager
 from tests.parties.roles.upload_servers import DOMAIN, SERVERS, people, write_csv
-from tests.parties.runs.loopback import Loopback
 from tests.parties.runs.run_servers import job as server_job
 from tests.parties.towns import Town, set_line, town_in
 
@@ -27,12 +27,10 @@ def epsilon_job(name: str = "illness") -> ServerJob:
     return server_job(name, plan=plan)
 
 
-def facts_at(town: Loopback, name: str) -> PartyFacts:
-    """Return what the console of a server shows that has no models to ask."""
-    config, manager = town.parties[name], town.managers[name]
-    return PartyFacts(
-        config, manager.policy, manager, Catalogue(config, manager.policy, None, None)
-    )
+def facts_of(manager: RunManager) -> PartyFacts:
+    """Return what the console of a party shows that has no models to ask."""
+    config, policy = manager.config, manager.policy
+    return PartyFacts(config, policy, manager, Catalogue(config, policy, None, None))
 
 
 def console_url(town: Town, name: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from hedgerow.parties.console.access import COOKIE, Access, ConsoleRefusal
 from hedgerow.parties.console.server import Console
-from tests.parties.console.console_town import facts_at
+from tests.parties.console.console_town import facts_of
 from tests.parties.runs.loopback import Loopback
 
 HOST = "127.0.0.1:7690"
@@ -56,7 +56,7 @@ def test_strangers_do_not_fill_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO, "hedgerow.parties.console")
-    facts = facts_at(Loopback(tmp_path), "birch")
+    facts = facts_of(Loopback(tmp_path).managers["birch"])
     console = Console(facts).start()
     try:
         assert {call(console, "/", Origin="http://[") for _ in range(CALLS)} == {403}

@@ -4,10 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from hedgerow.net.port import RunPort
 from hedgerow.parties.console.rendering import ConsolePages
-from tests.parties.console.console_town import EPSILON, epsilon_job, facts_at
+from hedgerow.parties.consortium.policy import Policy
+from hedgerow.parties.runs.manager import RunManager
+from tests.parties.console.console_town import EPSILON, epsilon_job, facts_of
 from tests.parties.runs.loopback import Loopback
 from tests.parties.runs.run_servers import set_line
+from tests.parties.towns import Town
+from tests.parties.vertical.peer_towns import PEERS, make_job
 
 JOBS = 5
 
@@ -25,7 +30,7 @@ def test_what_waits_is_never_beyond_what_is_shown(tmp_path: Path) -> None:
     jobs = [epsilon_job(f"ward{i}") for i in range(JOBS)]
     for one in jobs:
         town.managers["birch"].accept(one.to_toml(), "north")
-    facts = facts_at(town, "birch")
+    facts = facts_of(town.managers["birch"])
     facts.decide(jobs[0].run_id, jobs[0].hash, "ann", approved=True)
     found = facts.overview(runs=2)
     # The first of them waits for the others, and no longer here.
@@ -41,3 +46,19 @@ def test_what_waits_is_never_beyond_what_is_shown(tmp_path: Path) -> None:
     assert (labels.count("run"), labels.count("decide")) == (1, JOBS - 2)
     page = ConsolePages(facts, "/", "word").overview()
     assert f'<span class="figure">{JOBS - 1}</span>runs under way' in page
+
+
+def test_what_answers_charge_is_on_the_page_of_the_run(tmp_path: Path) -> None:
+    config = Town(tmp_path, peers=PEERS).parties["heron"]
+    with RunPort(config.me.host, 0) as port:
+        manager = RunManager(config, Policy.load(config.folder), port)
+    noisy = {"max_depth": 2, "noise": "splits+leaves", "epsilon": 0.75, "hide": "thresholds"}
+    desk = ConsolePages(facts_of(manager), "/", "word")
+    exact = {"max_depth": 2, "hide": "thresholds"}
+    for name, plan, more in (("noisy", noisy, True), ("exact", exact, False)):
+        job = make_job(name=name, align="hidden", plan=plan)
+        page = desk.run(manager.store.accept(job, "rook").id)
+        assert ("The first answer charges more" in page) == more
+        assert ("Costs of answers" in page) == more
+        assert '<td>peer</td><td class="number">inf</td>' in page
+        assert ('<td class="number">0.75</td>' in page) == more

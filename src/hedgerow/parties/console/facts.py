@@ -45,12 +45,16 @@ _RECENT = 24 * 3600.0
 
 @dataclass(frozen=True)
 class Disclosure:
-    """What a job would reveal, to whom, and what each who pays charges for it."""
+    """What a job would reveal, to whom, and what each who pays charges for it.
+
+    `answers`: what is charged beside `costs` before the first answer, where answers cost more.
+    """
 
     about: tuple[str, ...]
     askers: str
     payers: str
     costs: dict[str, Guarantee]
+    answers: dict[str, Guarantee]
     opened: tuple[tuple[str, str], ...]
 
     @classmethod
@@ -61,6 +65,7 @@ class Disclosure:
             askers(job.protocol, job.analysts),
             job.payers,
             job.costs(),
+            job.answer_costs(),
             tuple(job.opened()),
         )
 
