@@ -187,6 +187,7 @@ def test_a_run_from_its_approval_over_a_kill_to_its_end(town: Town, tmp_path: Pa
         said = page.inner_text("main")
         assert "may be asked by: zoe" in said
         assert job.hash in said
+        assert job.to_toml().strip() in said
         looks(running, seen, "run", tmp_path)
         tab_to(page, "person-1")
         page.keyboard.press("ArrowDown")
