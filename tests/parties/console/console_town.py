@@ -6,6 +6,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from hedgerow.parties.console.facts import PartyFacts
 from hedgerow.parties.roles.catalogue import Catalogue
@@ -34,9 +35,12 @@ def facts_of(manager: RunManager) -> PartyFacts:
 
 
 def console_url(town: Town, name: str) -> str:
-    """Return what ``hedgerow serve`` of a party has printed."""
-    found = re.findall(r"^console: (\S+)$", (town.root / f"{name}.err").read_text(), re.M)
-    return str(found[-1])
+    """Return the address that is in the file that ``hedgerow serve`` of a party has printed."""
+    said = (town.root / f"{name}.err").read_text()
+    found = re.findall(r"^console: its address is in (\S+)$", said, re.M)
+    url = Path(found[-1]).read_text().strip()
+    assert urlsplit(url).query not in said
+    return url
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """`Access`: who may look at a console, and from where.
 
-It is for whoever has the token that ``hedgerow serve`` prints, from this machine. A page elsewhere
+It is for whoever has the token of the daemon, from this machine. A page elsewhere
 that has the operator's browser call here is told apart by what the browser says of it:
 
 1. A name that was made to point to this machine (DNS rebinding) is another ``Host`` than loopback.
@@ -22,6 +22,8 @@ from urllib.parse import urlsplit
 
 from hedgerow.errors import Code
 
+ADDRESS_FILE = "console.url"
+"""In the state of a party that serves: the address with the token, for its user alone."""
 COOKIE = "hedgerow-console"
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _MOST_SESSIONS = 16
@@ -60,7 +62,9 @@ class Access:
         foreign |= method != "GET" and site != "same-origin" and origin is None
         if foreign:
             raise ConsoleRefusal(
-                403, "a call from another page", "paste the printed address into the address bar"
+                403,
+                "a call from another page",
+                "paste the address of the console into the address bar",
             )
 
     def open_session(self, token: str) -> str:
@@ -98,8 +102,8 @@ def _no_token() -> ConsoleRefusal:
     return ConsoleRefusal(
         401,
         "no token of this console, or one of an earlier start",
-        "open the address that `hedgerow serve` has printed since it was started, with the token "
-        "in it; of a service of systemd it stands in `journalctl -u hedgerow`",
+        f"open the address in `state/{ADDRESS_FILE}` of the party's folder, with the token in it; "
+        "every start of `hedgerow serve` writes another one",
     )
 
 

@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
@@ -19,8 +20,9 @@ from aiohttp import web
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.meeting import listen
-from hedgerow.parties.console.access import COOKIE, Access, ConsoleRefusal
+from hedgerow.parties.console.access import ADDRESS_FILE, COOKIE, Access, ConsoleRefusal
 from hedgerow.parties.console.facts import PartyFacts
+from hedgerow.parties.store.durable import replacing
 from hedgerow.parties.wire.gate import Throttle
 from hedgerow.parties.wire.workers import Workers
 
@@ -96,14 +98,21 @@ class Console:
         """Its address, with the token."""
         return f"http://{HOST}:{self.port}/?token={self._access.token}"
 
+    @property
+    def _address_file(self) -> Path:
+        return self._facts.config.state.path(ADDRESS_FILE)
+
     def start(self) -> Self:
-        """Begin to answer."""
+        """Begin to answer, and write the address down."""
+        with replacing(self._address_file) as file:
+            file.write(f"{self.url}\n".encode())
         self._thread.start()
         return self
 
     def stop(self) -> None:
         """End, whoever looks."""
         if self._thread.is_alive():
+            self._address_file.unlink(missing_ok=True)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
         self._listener.close()
@@ -188,7 +197,7 @@ class Console:
         room, _, run = page.partition("/")
         if page == "leave":
             self._access.end_session(session)
-            said = "The address that `hedgerow serve` has printed opens it again."
+            said = f"The address in `state/{ADDRESS_FILE}` of the party opens it again."
             return web.Response(text=rendering.notice("You have left the console", said))
         decided = {"approve": True, "refuse": False}.get(_only(form, "decision"))
         if room != "runs" or decided is None:
