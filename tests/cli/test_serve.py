@@ -105,8 +105,10 @@ def test_no_log_gets_the_token_of_the_console(server: Path, options: list[str]) 
     with said.open("w") as log:
         daemon = subprocess.Popen([*PROGRAM, "serve", server, *options], stdout=log, stderr=log)
     try:
+        end = time.monotonic() + 60
         while str(file) not in said.read_text():
             assert daemon.poll() is None, said.read_text()
+            assert time.monotonic() < end, said.read_text()
             time.sleep(0.05)
         (url,) = addresses(file.read_text())
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
