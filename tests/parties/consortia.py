@@ -85,7 +85,7 @@ _IN_STATE = (
     # Empty files that are held.
     *("daemon.lock", "uploads.lock", "runs/*/lock", "queries/*/lock"),
     # For people alone: nothing reads them.
-    *("log.jsonl", "log.jsonl.1", "runs/*/worker.log", "runs/*/owner-only.json"),
+    *("log.jsonl", "log.jsonl.1", "runs/*/worker.log", "runs/*/owner-only.json", "console.url"),
 )
 
 

@@ -1,7 +1,11 @@
 """``hedgerow serve``: what it prints, and how it ends."""
 
 import json
+import os
+import pty
+import re
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -75,8 +79,66 @@ def test_text_is_for_people(server: Path) -> None:
     daemon = subprocess.Popen([*PROGRAM, "serve", server], stderr=subprocess.PIPE, text=True)
     assert daemon.stderr is not None
     assert daemon.stderr.readline().startswith("alder serves wards at 127.0.0.1:")
+    file = server / "state" / "console.url"
+    assert daemon.stderr.readline() == f"console: its address is in {file}\n"
     daemon.terminate()
     assert daemon.communicate(timeout=60)[1] == "alder has stopped\n"
+
+
+def old_address(server: Path) -> Path:
+    """Return the file of an address, open to others, that a killed start has left."""
+    file = server / "state" / "console.url"
+    file.parent.mkdir(mode=0o700)
+    file.write_text("http://127.0.0.1:1/?token=old\n")
+    file.chmod(0o644)
+    return file
+
+
+def addresses(text: str) -> list[str]:
+    return re.findall(r"http://127\.0\.0\.1:\d+/\?token=\S+", text)
+
+
+@pytest.mark.parametrize("options", [[], ["--format", "json"]])
+def test_no_log_gets_the_token_of_the_console(server: Path, options: list[str]) -> None:
+    file = old_address(server)
+    said = server.parent / "said"
+    with said.open("w") as log:
+        daemon = subprocess.Popen([*PROGRAM, "serve", server, *options], stdout=log, stderr=log)
+    try:
+        end = time.monotonic() + 60
+        while str(file) not in said.read_text():
+            assert daemon.poll() is None, said.read_text()
+            assert time.monotonic() < end, said.read_text()
+            time.sleep(0.05)
+        (url,) = addresses(file.read_text())
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        token = url.rpartition("=")[2]
+        assert token != "old"
+    finally:
+        daemon.terminate()
+        daemon.wait(timeout=60)
+    for text in (said.read_text(), (server / "state" / "log.jsonl").read_text()):
+        assert token not in text
+        assert addresses(text) == []
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("options", [[], ["--no-console"]])
+def test_at_a_terminal_the_address_is_printed(server: Path, options: list[str]) -> None:
+    file = old_address(server)
+    screen, terminal = pty.openpty()
+    daemon = subprocess.Popen([*PROGRAM, "serve", server, *options], stderr=terminal)
+    os.close(terminal)
+    said = ""
+    try:
+        while "serves wards" not in said or (not options and not addresses(said + " ")):
+            said += os.read(screen, 4096).decode()
+        assert addresses(said) == ([] if options else addresses(file.read_text()))
+        assert file.exists() == (not options)
+    finally:
+        daemon.terminate()
+        daemon.wait(timeout=60)
+        os.close(screen)
 
 
 def test_what_cannot_begin_ends_with_a_number(server: Path) -> None:

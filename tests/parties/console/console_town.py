@@ -6,9 +6,13 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from hedgerow.parties.console.facts import PartyFacts
+from hedgerow.parties.roles.catalogue import Catalogue
 from hedgerow.parties.roles.uploading import share_upload
 from hedgerow.parties.runs.jobs import ServerJob
+from hedgerow.parties.runs.manager import RunManager
 from tests.parties.roles.upload_servers import DOMAIN, SERVERS, people, write_csv
 from tests.parties.runs.run_servers import job as server_job
 from tests.parties.towns import Town, set_line, town_in
@@ -24,10 +28,19 @@ def epsilon_job(name: str = "illness") -> ServerJob:
     return server_job(name, plan=plan)
 
 
+def facts_of(manager: RunManager) -> PartyFacts:
+    """Return what the console of a party shows that has no models to ask."""
+    config, policy = manager.config, manager.policy
+    return PartyFacts(config, policy, manager, Catalogue(config, policy, None, None))
+
+
 def console_url(town: Town, name: str) -> str:
-    """Return what ``hedgerow serve`` of a party has printed."""
-    found = re.findall(r"^console: (\S+)$", (town.root / f"{name}.err").read_text(), re.M)
-    return str(found[-1])
+    """Return the address that is in the file that ``hedgerow serve`` of a party has printed."""
+    said = (town.root / f"{name}.err").read_text()
+    found = re.findall(r"^console: its address is in (\S+)$", said, re.M)
+    url = Path(found[-1]).read_text().strip()
+    assert urlsplit(url).query not in said
+    return url
 
 
 @contextmanager

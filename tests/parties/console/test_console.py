@@ -2,6 +2,7 @@
 
 import json
 import re
+import stat
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -101,8 +102,12 @@ def test_who_gets_an_answer(town: Town) -> None:
     assert (status, "You have left" in said) == (200, True)
     assert call(page, Cookie=cookie)[0] == 401
     token = place.query.removeprefix("token=")
-    for path in town.parties["birch"].folder.rglob("*"):
-        assert not path.is_file() or token.encode() not in path.read_bytes(), path
+    folder = town.parties["birch"].folder
+    known = [
+        path for path in folder.rglob("*") if path.is_file() and token.encode() in path.read_bytes()
+    ]
+    assert known == [folder / "state" / "console.url"]
+    assert stat.S_IMODE(known[0].stat().st_mode) == 0o600
 
 
 def test_only_who_is_listed_decides_and_only_what_waits(town: Town) -> None:
@@ -195,6 +200,7 @@ def test_a_run_from_its_approval_over_a_kill_to_its_end(town: Town, tmp_path: Pa
         said = page.inner_text("main")
         assert "may be asked by: zoe" in said
         assert job.hash in said
+        assert job.to_toml().strip() in said
         looks(running, seen, "run", tmp_path)
         tab_to(page, "person-1")
         page.keyboard.press("ArrowDown")

@@ -1,6 +1,10 @@
 """A job waits for the person whom a policy names; nothing is charged before."""
 
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +13,7 @@ from typer.testing import CliRunner
 
 from hedgerow.cli.main import app
 from hedgerow.errors import Code
+from hedgerow.parties.runs.jobs import ServerJob, read_job
 from hedgerow.parties.store.approvals import KIND, decide, decision
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.trail import verify
@@ -154,17 +159,62 @@ def test_the_command(tmp_path: Path) -> None:
     done = invoke(run, str(town.parties["alder"].folder), "--by", "ann")
     assert getattr(done.exception, "code", None) is Code.POLICY_REFUSES
     done = invoke(run, str(birch.folder), "--by", "ann", "--refuse")
-    assert done.output.strip() == f"{run}: refused by ann at birch"
+    whole, said = done.output.rstrip().rsplit("\n", 1)
+    assert said == f"{run}: refused by ann at birch"
+    assert read_job(whole).hash == job("ward").hash
     set_line(birch.folder / "policy.toml", "approvers", '["bob"]')
     done = invoke(run, str(birch.folder), "--format", "json")
-    assert json.loads(done.output) == {"ok": True, "run": run, "person": "bob", "approved": True}
+    told = json.loads(done.output)
+    assert ServerJob.model_validate(told.pop("job")).hash == told.pop("hash") == job("ward").hash
+    assert told == {"ok": True, "run": run, "person": "bob", "approved": True}
     with open_store(birch.state).snapshot() as made:
         verify(made.trail(), made.charges(), birch.identity.pem)
-        told = [entry.fields() for entry in made.trail() if entry.kind == KIND]
-    assert [(e["person"], e["approved"], e["hash"]) for e in told] == [
+        entries = [entry.fields() for entry in made.trail() if entry.kind == KIND]
+    assert [(e["person"], e["approved"], e["hash"]) for e in entries] == [
         ("ann", False, job("ward").hash),
         ("bob", True, job("ward").hash),
     ]
     town.start("birch")
     town.look()
     assert states(town, run) == {"running"}
+
+
+def test_two_jobs_that_differ_in_a_bound_are_told_apart(tmp_path: Path) -> None:
+    town = town_with(tmp_path, "birch")
+    folder = str(town.parties["birch"].folder)
+    narrow = job("narrow").to_dict()
+    narrow["domain"]["attributes"][0]["bounds"] = [0, 1]
+    both = [job("narrow"), ServerJob.model_validate(narrow)]
+    for one in both:
+        with town.managers["birch"].store.at_rest():
+            town.managers["birch"].store.accept(one, "north")
+        done = CliRunner().invoke(app, ["runs", "show", one.run_id, folder, "--job"])
+        assert (done.exit_code, read_job(done.output).hash) == (0, one.hash)
+        arguments = ["runs", "show", one.run_id, folder, "--job", "--format", "json"]
+        fields = json.loads(CliRunner().invoke(app, arguments).output)
+        assert (fields["hash"], fields["job"]) == (one.hash, one.to_dict())
+    assert both[0].describe() == both[1].describe()
+    assert both[0].hash != both[1].hash
+    done = CliRunner().invoke(app, ["runs", "show", "nothing-0123", folder, "--job"])
+    assert getattr(done.exception, "code", None) is Code.UNKNOWN_RUN
+
+
+@pytest.mark.parametrize(("answer", "approved"), [("n", False), ("y", True)])
+def test_at_a_terminal_it_asks_first(tmp_path: Path, answer: str, approved: bool) -> None:
+    town = town_with(tmp_path, "birch", '["ann"]')
+    run, birch = town.post("ward"), town.parties["birch"]
+    keyboard, stdin = pty.openpty()
+    program = [sys.executable, "-m", "hedgerow.cli", "runs", "approve", run, str(birch.folder)]
+    os.write(keyboard, f"{answer}\n".encode())
+    try:
+        done = subprocess.run(
+            program, stdin=stdin, capture_output=True, text=True, timeout=120, check=False
+        )
+    finally:
+        os.close(stdin)
+        os.close(keyboard)
+    assert f"Approve {run} as ann?" in done.stderr
+    assert (done.returncode == 0) == approved
+    assert job("ward").to_toml() in done.stdout
+    found = decision(open_store(birch.state), birch.identity, run, job("ward").hash)
+    assert (found is not None) == approved

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,6 +30,7 @@ from hedgerow.errors import Code, HedgerowError
 
 if TYPE_CHECKING:
     from hedgerow.parties.runs.client import RunClient, RunStatus
+    from hedgerow.parties.runs.job_files import Job
     from hedgerow.parties.wire.requests import Fields
 
 
@@ -107,9 +109,15 @@ def show(
     folder: FolderArgument = HERE,
     wait: Annotated[bool, typer.Option("--wait", help="watch it until it has ended")] = False,
     quiet: QuietOption = False,
+    job: Annotated[
+        bool, typer.Option("--job", help="its job instead, as this party has it (TOML)")
+    ] = False,
     format: FormatOption = Format.text,
 ) -> None:
     """Show how far a run is, what it waits for and why it has failed."""
+    if job:
+        _print_job(_kept_job(folder, run), format)
+        return
     client = _client(folder)
     run = client.find(run)
     if wait:
@@ -166,28 +174,55 @@ def approve(
     by: Annotated[
         str, typer.Option(help="who decides; needed if the policy names several people")
     ] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask, at a terminal")] = False,
     format: FormatOption = Format.text,
 ) -> None:
     """Approve a run, in the folder of the party whose policy asks for it (`approvers`).
 
-    The decision is signed with the key of the party and stays in its trail; the last one counts.
+    Prints the whole job and, at a terminal, asks. The decision is signed with the key of the party
+    and stays in its trail; the last one counts.
     """
     from hedgerow.parties.consortium.config import PartyConfig
-    from hedgerow.parties.consortium.names import complete
     from hedgerow.parties.consortium.policy import Policy
     from hedgerow.parties.runs.admission import decide_run
-    from hedgerow.parties.store.database import open_store
 
     config, policy = PartyConfig.load(folder), Policy.load(folder)
     person = by or (policy.approvers[0] if len(policy.approvers) == 1 else "")
     policy.check_approver(person)
-    with open_store(config.state).snapshot() as made:
-        run = complete(run, [row["id"] for row in made.rows("runs")], "run")
+    job = _kept_job(folder, run)
+    run = job.run_id
+    if format is Format.text:
+        _print_job(job, format)
+        if not (yes or refuse) and sys.stdin.isatty():
+            typer.confirm(f"Approve {run} as {person}?", abort=True, err=True)
     decide_run(config, policy, run, person, approved=not refuse)
     if format is Format.json:
-        print(json.dumps({"ok": True, "run": run, "person": person, "approved": not refuse}))
+        decided = {"ok": True, "run": run, "person": person, "approved": not refuse}
+        print(json.dumps(decided | {"hash": job.hash, "job": job.written()}))
     else:
         print_line(f"{run}: {'refused' if refuse else 'approved'} by {person} at {config.name}")
+
+
+def _kept_job(folder: Path, run: str) -> Job:
+    """Return the job of a run that this party takes part in, by the beginning of its name."""
+    from hedgerow.parties.consortium.config import PartyConfig
+    from hedgerow.parties.consortium.names import complete
+    from hedgerow.parties.runs.store import job_of_run
+    from hedgerow.parties.store.database import open_store
+
+    state = PartyConfig.load(folder).state
+    with open_store(state).snapshot() as made:
+        run = complete(run, [row["id"] for row in made.rows("runs")], "run")
+    return job_of_run(state, run)
+
+
+def _print_job(job: Job, format: Format) -> None:
+    if format is Format.json:
+        fields = {"ok": True, "run": job.run_id, "hash": job.hash, "job": job.written()}
+        print(json.dumps(fields))
+    else:
+        # As it is: it is read, or written to a file for `hedgerow plan`.
+        print(job.to_readable(), end="")
 
 
 def _client(folder: Path) -> RunClient:

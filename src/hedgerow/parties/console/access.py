@@ -1,6 +1,6 @@
 """`Access`: who may look at a console, and from where.
 
-It is for whoever has the token that ``hedgerow serve`` prints, from this machine. A page elsewhere
+It is for whoever has the token of the daemon, from this machine. A page elsewhere
 that has the operator's browser call here is told apart by what the browser says of it:
 
 1. A name that was made to point to this machine (DNS rebinding) is another ``Host`` than loopback.
@@ -18,11 +18,12 @@ import hmac
 import secrets
 from collections import deque
 from collections.abc import Mapping
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
 from hedgerow.errors import Code
 
+ADDRESS_FILE = "console.url"
+"""In the state of a party that serves: the address with the token, for its user alone."""
 COOKIE = "hedgerow-console"
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _MOST_SESSIONS = 16
@@ -57,11 +58,13 @@ class Access:
         if origin == "null" and site == "same-origin":
             origin = None
         foreign = site is not None and site not in _HERE
-        foreign |= origin is not None and urlsplit(origin).netloc != host
+        foreign |= origin is not None and _place(origin) != host
         foreign |= method != "GET" and site != "same-origin" and origin is None
         if foreign:
             raise ConsoleRefusal(
-                403, "a call from another page", "paste the printed address into the address bar"
+                403,
+                "a call from another page",
+                "paste the address of the console into the address bar",
             )
 
     def open_session(self, token: str) -> str:
@@ -72,14 +75,11 @@ class Access:
         return self._sessions[-1]
 
     def check_session(self, headers: Mapping[str, str]) -> str:
-        """Return the session of a call."""
-        try:
-            found = SimpleCookie(headers.get("Cookie", "")).get(COOKIE)
-        except CookieError:
-            found = None
-        given = "" if found is None else found.value
+        """Return the session of a call; other services on this machine may have set cookies too."""
+        parts = [part.strip().partition("=") for part in headers.get("Cookie", "").split(";")]
+        given = [value for name, _, value in parts if name == COOKIE]
         # All are compared, however early one is the same.
-        same = [one for one in list(self._sessions) if _same(given, one)]
+        same = [one for one in list(self._sessions) for value in given if _same(value, one)]
         if not same:
             raise _no_token()
         return same[0]
@@ -102,8 +102,8 @@ def _no_token() -> ConsoleRefusal:
     return ConsoleRefusal(
         401,
         "no token of this console, or one of an earlier start",
-        "open the address that `hedgerow serve` has printed since it was started, with the token "
-        "in it; of a service of systemd it stands in `journalctl -u hedgerow`",
+        f"open the address in `state/{ADDRESS_FILE}` of the party's folder, with the token in it; "
+        "every start of `hedgerow serve` writes another one",
     )
 
 
@@ -114,5 +114,12 @@ def _same(given: str, known: str) -> bool:
 def _hostname(host: str) -> str | None:
     try:
         return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
+
+
+def _place(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc
     except ValueError:
         return None

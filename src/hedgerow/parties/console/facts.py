@@ -45,12 +45,16 @@ _RECENT = 24 * 3600.0
 
 @dataclass(frozen=True)
 class Disclosure:
-    """What a job would reveal, to whom, and what each who pays charges for it."""
+    """What a job would reveal, to whom, and what each who pays charges for it.
+
+    `answers`: what is charged beside `costs` before the first answer, where answers cost more.
+    """
 
     about: tuple[str, ...]
     askers: str
     payers: str
     costs: dict[str, Guarantee]
+    answers: dict[str, Guarantee]
     opened: tuple[tuple[str, str], ...]
 
     @classmethod
@@ -61,6 +65,7 @@ class Disclosure:
             askers(job.protocol, job.analysts),
             job.payers,
             job.costs(),
+            job.answer_costs(),
             tuple(job.opened()),
         )
 
@@ -101,9 +106,13 @@ class Need:
 
 @dataclass(frozen=True)
 class Overview:
-    """All of the first page; `members` is None until they were asked for the first time."""
+    """All of the first page; `members` is None until they were asked for the first time.
+
+    `needs` and `pending` are of all runs, however few of them are shown in `runs`.
+    """
 
     needs: list[Need]
+    under_way: int
     runs: list[RunFacts]
     balances: list[Balance]
     pending: dict[str, float]
@@ -113,7 +122,7 @@ class Overview:
 
     @property
     def open_runs(self) -> list[RunFacts]:
-        """Those that are to be done, or done by some."""
+        """Those that are shown of what is to be done, or done by some."""
         return [one for one in self.runs if one.run.state in OPEN]
 
     @property
@@ -169,14 +178,15 @@ class PartyFacts:
     def overview(self, *, runs: int = 20, entries: int = 6) -> Overview:
         """Return what the first page shows."""
         every = self._runs.store.all()[::-1]
+        awaited = [run for run in every if self._awaited(run) is not None]
         first = sorted(every, key=lambda run: run.state not in OPEN)[:runs]
-        shown = [self.run(run.id) for run in first]
         balances, members = self.balances(), self._members.look()
         return Overview(
-            needs=self._needs(shown, balances, members or []),
-            runs=shown,
+            needs=self._needs(every, awaited, balances, members or []),
+            under_way=sum(run.state in OPEN for run in every),
+            runs=[self.run(run.id) for run in first],
             balances=balances,
-            pending=self._pending(shown, balances),
+            pending=self._pending(awaited, balances),
             members=members,
             models=list(list_models(self.config.state)),
             trail=self.trail(entries),
@@ -191,13 +201,11 @@ class PartyFacts:
         """Return a run; H890 if it is not here."""
         run = self._runs.store.get(run_id)
         told = self._runs.show(run.id)
-        objection = self._runs.objection(run)
-        waits = objection is not None and objection.code is Code.APPROVAL_AWAITED
         return RunFacts(
             run,
             merge_status(run.id, {self.config.name: told}),
             tuple(told["members"]),
-            objection if waits else None,
+            self._awaited(run),
         )
 
     def disclosure(self, job: Job) -> Disclosure:
@@ -245,25 +253,33 @@ class PartyFacts:
         """Return when a run that nobody has decided about is refused."""
         return run.changed + self.policy.approval_seconds
 
-    def _pending(self, runs: list[RunFacts], balances: list[Balance]) -> dict[str, float]:
+    def _awaited(self, run: PartyRun) -> HedgerowError | None:
+        """Return what a run says that waits for an approval here."""
+        found = self._runs.objection(run)
+        return found if found is not None and found.code is Code.APPROVAL_AWAITED else None
+
+    def _pending(self, awaited: list[PartyRun], balances: list[Balance]) -> dict[str, float]:
         """Return by population what jobs that wait for an approval here would charge."""
         charged = {charge.key for one in balances for charge in one.spent.charges}
         found: dict[str, float] = {}
-        for one in runs:
-            job = one.run.job
-            if one.awaited is not None and job.account_key not in charged:
-                epsilon, _ = self.disclosure(job).charge
-                found[job.population] = found.get(job.population, 0.0) + epsilon
+        for run in awaited:
+            if run.job.account_key not in charged:
+                epsilon, _ = worst(run.job.costs())
+                found[run.job.population] = found.get(run.job.population, 0.0) + epsilon
         return found
 
     def _needs(
-        self, runs: list[RunFacts], balances: list[Balance], members: list[Finding]
+        self,
+        runs: list[PartyRun],
+        awaited: list[PartyRun],
+        balances: list[Balance],
+        members: list[Finding],
     ) -> list[Need]:
+        people, waiting = " or ".join(self.policy.approvers), {run.id for run in awaited}
         found = []
-        for one in runs:
-            run, page = one.run, f"runs/{one.run.id}"
-            if one.awaited is not None:
-                people = " or ".join(self.policy.approvers)
+        for run in runs:
+            page = f"runs/{run.id}"
+            if run.id in waiting:
                 what = f"{run.id}, posted by {run.by}, waits for approval by {people}"
                 found.append(
                     Need("warn", "decide", what, "see what it would reveal, to whom", page)

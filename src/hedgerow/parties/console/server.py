@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
@@ -19,8 +20,9 @@ from aiohttp import web
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.meeting import listen
-from hedgerow.parties.console.access import COOKIE, Access, ConsoleRefusal
+from hedgerow.parties.console.access import ADDRESS_FILE, COOKIE, Access, ConsoleRefusal
 from hedgerow.parties.console.facts import PartyFacts
+from hedgerow.parties.store.durable import replacing
 from hedgerow.parties.wire.gate import Throttle
 from hedgerow.parties.wire.workers import Workers
 
@@ -87,6 +89,7 @@ class Console:
         self.visits: set[_Visit] = set()
         self._workers = Workers(2)
         self._throttle = Throttle(_LOGGED_PER_MINUTE)
+        self._failures = Throttle(_LOGGED_PER_MINUTE)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="console", daemon=True)
 
@@ -95,14 +98,21 @@ class Console:
         """Its address, with the token."""
         return f"http://{HOST}:{self.port}/?token={self._access.token}"
 
+    @property
+    def _address_file(self) -> Path:
+        return self._facts.config.state.path(ADDRESS_FILE)
+
     def start(self) -> Self:
-        """Begin to answer."""
+        """Begin to answer, and write the address down."""
+        with replacing(self._address_file) as file:
+            file.write(f"{self.url}\n".encode())
         self._thread.start()
         return self
 
     def stop(self) -> None:
         """End, whoever looks."""
         if self._thread.is_alive():
+            self._address_file.unlink(missing_ok=True)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
         self._listener.close()
@@ -138,7 +148,7 @@ class Console:
             status = _STATUS.get(error.code, 503)
             response = web.Response(status=status, text=rendering.failure(error))
         except Exception:
-            _logger.exception("failure", extra={"event": {"what": "console"}})
+            self._note_failure()
             text = rendering.notice("This page could not be made", "The log of the party has why.")
             response = web.Response(status=500, text=text)
         if response.body is not None:
@@ -187,7 +197,7 @@ class Console:
         room, _, run = page.partition("/")
         if page == "leave":
             self._access.end_session(session)
-            said = "The address that `hedgerow serve` has printed opens it again."
+            said = f"The address in `state/{ADDRESS_FILE}` of the party opens it again."
             return web.Response(text=rendering.notice("You have left the console", said))
         decided = {"approve": True, "refuse": False}.get(_only(form, "decision"))
         if room != "runs" or decided is None:
@@ -223,6 +233,13 @@ class Console:
         if held is not None:
             event = {"what": "console", "outcome": str(status), "method": request.method[:8]}
             _logger.info("console", extra={"event": event | ({"held": held} if held else {})})
+
+    def _note_failure(self) -> None:
+        """Log the exception that is being handled, as sparingly: a page asks again and again."""
+        held = self._failures.passes()
+        if held is not None:
+            event = {"what": "console"} | ({"held": held} if held else {})
+            _logger.exception("failure", extra={"event": event})
 
 
 def _only(query: str, key: str) -> str:

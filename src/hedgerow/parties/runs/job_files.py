@@ -75,6 +75,14 @@ class JobText(Numbered):
         """Write it, with all of its domain if it has one."""
         return tomli_w.dumps(self.written())
 
+    def to_readable(self) -> str:
+        """Write it for who decides about it: what shows as nothing, or as something else, as code.
+
+        A name may be of somebody hostile. It is TOML still, and the same job.
+        """
+        text = self.to_toml()
+        return "".join(c if c.isprintable() or c == "\n" else f"\\U{ord(c):08x}" for c in text)
+
     @cached_property
     def hash(self) -> str:
         """SHA-256 of everything in it, 64 hexadecimal digits."""
