@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -60,13 +61,13 @@ def runs_in(out: Path, make: Callable[[], dict[str, Any]], *, redraw: bool) -> d
     """Make all runs and keep them in ``runs.json`` of a folder, or take those of an earlier call.
 
     The folder is made if it is not there. Beside what `make` returns stands what made the runs: the
-    commit and the machine.
+    commit, the machine and the day.
     """
     out.mkdir(parents=True, exist_ok=True)
     kept = out / "runs.json"
     if redraw:
         return cast(dict[str, Any], json.loads(kept.read_text()))
-    made = {"commit": commit(), "machine": machine()} | make()
+    made = {"commit": commit(), "machine": machine(), "date": f"{date.today()}"} | make()
     kept.write_text(json.dumps(made))
     return made
 
