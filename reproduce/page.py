@@ -91,7 +91,7 @@ def _overview(results: dict[str, Result]) -> Iterator[str]:
                 f"[{paper}: {PAPERS[paper][0]}]({paper}.md)",
                 *(str(counts[verdict]) for verdict in VERDICTS),
                 _minutes(one),
-                _day(made),
+                made["date"] or "",
                 f"`{made['commit']}`" + " (small version)" * made["quick"],
             ]
         )

@@ -63,7 +63,7 @@ def _mean(one: Record, key: str, printed: float | str) -> str:
 def _among_peers(records: Sequence[Record]) -> dict[str, Any]:
     return table(
         "Trained among three peers, on the first split",
-        ("", "model", "answers as in the clear", "of", "trees"),
+        ("", "model", "answers as in the clear", "answers", "trees"),
         [
             [one["table"], MODELS[one["model"]], *(f"{one['peers'][key]:,}" for key in KEYS)]
             for one in learned(records)
