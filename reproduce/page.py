@@ -23,8 +23,8 @@ KEPT = ("made", "seconds", "claims", "tables", "figures", "findings", "notes")
 """What a page says of a result."""
 
 MARKS = dict(zip(VERDICTS, "✓◐✗", strict=True))
-LONG = 12
-"""Rows of a table beyond which it is folded."""
+LONG = 14
+"""Lines of a table, or sentences, beyond which they are folded."""
 
 Result = dict[str, Any]
 
@@ -122,7 +122,8 @@ def _paper(paper: str, one: Result) -> Iterator[str]:
         )
     yield (
         f"Paper: `{key}` in the [references](../references.bib). Runs of commit "
-        f"`{made['commit']}`, {_day(made)}: {_minutes(one)} minutes on {_machine(made)}.\n"
+        f"`{made['commit']}`, {_day(made)}: {_minutes(one)} minutes{_load(made)} on "
+        f"{_machine(made)}.\n"
         f"[How it is set up](../how-to/reproduce.md#{_anchor(paper)}); the results as "
         f"[JSON]({paper}/result.json).\n"
     )
@@ -134,12 +135,8 @@ def _paper(paper: str, one: Result) -> Iterator[str]:
         yield "\n## Tables"
     for table in one["tables"]:
         yield f"\n### {_text(table['title'])}\n"
-        folded = len(table["rows"]) > LONG
-        if folded:
-            yield f'<details markdown="1"><summary>{len(table["rows"])} rows</summary>\n'
-        yield from _table(table["head"], table["rows"])
-        if folded:
-            yield "\n</details>"
+        lines = [*_table(table["head"], table["rows"])]
+        yield from _folded(lines, f"{len(table['rows'])} rows")
         if table["note"]:
             yield f"\n{_text(table['note'])}"
     yield "\n## Figures"
@@ -151,7 +148,8 @@ def _paper(paper: str, one: Result) -> Iterator[str]:
         yield f"[![{_text(title)}]({file})]({file})\n\n</div>\n"
         yield _text(figure["caption"].replace("\n", " "))
     yield "\n## In sentences\n"
-    yield from (f"- {_text(said)}" for said in one["findings"])
+    said = [f"- {_text(sentence)}" for sentence in one["findings"]]
+    yield from _folded(said, f"{len(said)} sentences")
     yield "\n## How to read it\n"
     yield from (f"- **{_text(key)}**: {_text(said)}" for key, said in one["notes"].items())
 
@@ -170,6 +168,16 @@ def _table(
         yield f"| {' | '.join(row if raw else map(_text, row))} |"
 
 
+def _folded(lines: Sequence[str], what: str) -> Iterator[str]:
+    """Fold what is long: the rest of the page is found without scrolling past it."""
+    if len(lines) <= LONG:
+        yield from lines
+    else:
+        yield f'<details markdown="1"><summary>{what}</summary>\n'
+        yield from lines
+        yield "\n</details>"
+
+
 def _verdict(claim: dict[str, Any]) -> str:
     return f"{MARKS[claim['verdict']]} {claim['verdict']}"
 
@@ -183,6 +191,14 @@ def _day(made: dict[str, Any]) -> str:
         return "unknown day"
     day = date.fromisoformat(made["date"])
     return f"{day.day} {day:%B %Y}"
+
+
+def _load(made: dict[str, Any]) -> str:
+    """Say what else the machine did, which shows in seconds on the wall."""
+    if made["load"] is None:
+        return ""
+    before, after = made["load"]
+    return f" (load {before:.1f} before, {after:.1f} after)"
 
 
 def _machine(made: dict[str, Any]) -> str:

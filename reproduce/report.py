@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
@@ -77,13 +78,16 @@ def runs_in(out: Path, make: Callable[[], dict[str, Any]], *, redraw: bool) -> d
     """Make all runs and keep them in ``runs.json`` of a folder, or take those of an earlier call.
 
     The folder is made if it is not there. Beside what `make` returns stands what made the runs: the
-    commit, the machine and the day.
+    commit, the machine, the day, and the load before and after.
     """
     out.mkdir(parents=True, exist_ok=True)
     kept = out / "runs.json"
     if redraw:
         return cast(dict[str, Any], json.loads(kept.read_text()))
-    made = {"commit": commit(), "machine": machine(), "date": f"{date.today()}"} | make()
+    load = [os.getloadavg()[0]]
+    made = {"commit": commit(), "machine": machine(), "date": f"{date.today()}", "load": load}
+    made |= make()
+    load.append(os.getloadavg()[0])
     kept.write_text(json.dumps(made))
     return made
 
@@ -125,7 +129,7 @@ def write_result(
     else came out of them. Returns these with ``made`` (what made the runs), ``seconds`` that they
     took, ``figures`` and ``files``.
     """
-    made = {"quick": quick} | {key: done.get(key) for key in ("commit", "machine", "date")}
+    made = {"quick": quick} | {key: done.get(key) for key in ("commit", "machine", "date", "load")}
     by = f"Runs of commit {made['commit']}, {made['date']}."
     files, figures = [], []
     for name, found in drawn.items():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from io import BytesIO
+from itertools import groupby
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -54,13 +55,15 @@ def small(written: bytes, title: str, description: str) -> str:
         name = targets.get(element.attrib.pop("id", ""))
         if name is not None:
             element.set("id", name)
-        element.attrib.pop("clip-path", None)
         look = _look(element.attrib.pop("style", ""), colours)
         if look:
             element.set("class", looks.setdefault(look, f"l{len(looks)}"))
         for key in ("d", "x", "y", "transform", "points"):
-            if key in element.attrib:
-                element.set(key, _rounded(element.get(key, "")))
+            value = _rounded(element.attrib.pop(key, ""))
+            if value:
+                element.set(key, value)
+    for element in root.iter():
+        element[:] = _joined(list(element))
     root.attrib |= {"role": "img"}
     for i, (tag, text) in enumerate(
         (("title", title), ("desc", description), ("style", _styles(looks, colours)))
@@ -68,7 +71,7 @@ def small(written: bytes, title: str, description: str) -> str:
         said = ET.Element(f"{{{SVG}}}{tag}")
         said.text = text
         root.insert(i, said)
-    return ET.tostring(root, encoding="unicode") + "\n"
+    return ET.tostring(root, encoding="unicode").replace(" />", "/>") + "\n"
 
 
 def _prune(parent: ET.Element) -> None:
@@ -78,17 +81,37 @@ def _prune(parent: ET.Element) -> None:
         tag = child.tag.removeprefix(f"{{{SVG}}}") if isinstance(child.tag, str) else ""
         if tag in ("", "metadata", "clipPath", "style"):
             continue
+        child.attrib.pop("clip-path", None)
         _prune(child)
         child.text = child.text if tag == "text" else None
         child.tail = None
         if tag == "defs" and not len(child):
             continue
-        if tag == "g" and not {"transform", "style", "clip-path"} & set(child.attrib):
+        if tag == "g" and not {"transform", "style"} & set(child.attrib):
             kept += list(child)
         else:
             kept.append(child)
     parent[:] = kept
     parent.text = parent.text if parent.tag == f"{{{SVG}}}text" else None
+
+
+def _joined(children: list[ET.Element]) -> list[ET.Element]:
+    """Say once what lines or markers beside each other have in common."""
+    found: list[ET.Element] = []
+    for key, group in groupby(children, lambda one: (one.tag, one.get("href"), one.get("class"))):
+        ones, kind = list(group), key[0].removeprefix(f"{{{SVG}}}")
+        if kind == "path" and not any(set(one.attrib) - {"d", "class"} for one in ones):
+            ones[0].set("d", "".join(one.get("d", "") for one in ones))
+            found.append(ones[0])
+        elif kind == "use" and len(ones) > 1 and key[2] is not None:
+            shared = ET.Element(f"{{{SVG}}}g", {"class": key[2]})
+            for one in ones:
+                del one.attrib["class"]
+            shared.extend(ones)
+            found.append(shared)
+        else:
+            found += ones
+    return found
 
 
 def _look(style: str, colours: dict[str, str]) -> str:
@@ -111,8 +134,8 @@ def _named(colour: str, colours: dict[str, str]) -> str:
 
 def _rounded(text: str) -> str:
     text = _NUMBER.sub(lambda number: f"{float(number[0]):.1f}".removesuffix(".0"), text)
-    text = re.sub(r"\s*\n\s*", "", text)
-    return re.sub(r"\s+([A-Za-z])|([A-Za-z])\s+", r"\1\2", text).strip()
+    text = re.sub(r"\s*\n\s*|rotate\(-?0 [^)]*\)", "", text)
+    return re.sub(r"\s*([A-Za-z])\s*", r"\1", text).strip()
 
 
 def _styles(looks: dict[str, str], colours: dict[str, str]) -> str:

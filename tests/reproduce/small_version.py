@@ -38,4 +38,4 @@ def check_figure(path: Path, made: dict[str, Any]) -> None:
     assert "url(" not in style + "".join(value for _, value in said)
     description = next(e.text or "" for e in root if e.tag.endswith("desc"))
     assert f"commit {made['commit']}, {made['date']}" in description
-    assert path.stat().st_size < 60_000
+    assert path.stat().st_size < 80_000
