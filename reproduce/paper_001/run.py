@@ -61,7 +61,7 @@ def run(*, quick: bool = False, out: Path, redraw: bool = False) -> dict[str, An
         "claims": claims(first, second, drawn),
         "findings": findings(first, second, drawn) + explained(done["records"]),
         "notes": NOTES,
-        "tables": tables(extent, first, second),
+        "tables": tables(extent, first, second, drawn["figure_3"]),
     }
     return write_result(out, done, found, written, below, draw, quick=quick)
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from reproduce.paper_001.data import PAPER_ROWS, STAND_INS, label, task_of
-from reproduce.paper_001.figures import ALLOWED
+from reproduce.paper_001.figures import ALLOWED, Figure
 from reproduce.paper_001.published import UNIT
-from reproduce.paper_001.study import Extent
+from reproduce.paper_001.study import MODES, Extent
 from reproduce.report import number, row, table
 
 Entry = dict[str, Any]
@@ -22,7 +22,9 @@ def sizes(extent: Extent) -> list[dict[str, Any]]:
     ]
 
 
-def tables(extent: Extent, first: dict[str, Any], second: dict[str, Any]) -> list[dict[str, Any]]:
+def tables(
+    extent: Extent, first: dict[str, Any], second: dict[str, Any], figure_3: Figure
+) -> list[dict[str, Any]]:
     """Return all tables."""
     one, two = first["epsilon"], second["epsilon"]
     return [
@@ -59,6 +61,7 @@ def tables(extent: Extent, first: dict[str, Any], second: dict[str, Any]) -> lis
             "The same depths, trees and ε; releases at their true cost.",
         ),
         _held(first, second),
+        _nodes(figure_3),
     ]
 
 
@@ -100,7 +103,7 @@ def _spread(entry: Entry, unit: float = 1.0) -> str:
 
 def _beside_table_1(entry: Entry) -> str:
     unit = UNIT[entry["data"]]
-    paper = f"{entry['paper'] / unit:.3g} ± {entry['paper_spread'] / unit:.2g}"
+    paper = f"{entry['paper'] / unit:.3g} ± {entry['paper_spread'] / unit:.3g}"
     differs = " ≠" if entry["verdict"].startswith("differs") else ""
     return f"{_spread(entry, unit)} ({paper}){differs}"
 
@@ -127,5 +130,25 @@ def _held(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     return table(
         "What ε holds for what is trained as published",
         ("method", "target", "ε claimed", "ε that the ledger holds"),
+        rows,
+    )
+
+
+def _nodes(figure: Figure) -> dict[str, Any]:
+    by = {(c["method"], c["accounting"]): c for p in figure["panels"] for c in p["curves"]}
+    rows = []
+    for method in dict.fromkeys(method for method, _ in by):
+        ours = [by.get((method, mode)) for mode in MODES]
+        paper = figure["paper_nodes"].get(method)
+        rows.append(
+            [
+                method,
+                *(number(one["nodes"], 3) if one else "" for one in ours),
+                "" if paper is None else f"{paper}",
+            ]
+        )
+    return table(
+        "Figure 3: nodes of a tree, on average",
+        ("method", "as published", "where ε holds", "the paper (section 4.3)"),
         rows,
     )
