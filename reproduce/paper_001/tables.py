@@ -85,8 +85,9 @@ def _matrix(
 ) -> dict[str, Any]:
     """Set methods below and data sets beside each other; methods without noise are in both."""
     mine = [e for e in found["entries"] if e["accounting"] in (None, accounting)]
-    names = list(dict.fromkeys(e["data"] for e in mine))
-    units = {name: f", in {UNIT[name]:g}" for name in names if name in UNIT}
+    drawn = {e["data"] for e in mine}
+    names = [name for name in PAPER_ROWS if name in drawn]
+    units = {name: f" (unit {UNIT[name]:g})" for name in names if name in UNIT}
     by = {(e["method"], e["data"]): cell(e) for e in mine}
     methods = dict.fromkeys(e["method"] for e in mine)
     return table(
@@ -121,11 +122,9 @@ def _held(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     for method, kind in keys:
         mine = [e for k, e in entries if (e["method"], k) == (method, kind)]
         claimed = ", ".join(dict.fromkeys(f"{e['claimed']:.3g}" for e in mine))
-        holds = ", ".join(
-            dict.fromkeys(
-                "no finite ε" if e["proven"] is None else f"{e['proven']:.3g}" for e in mine
-            )
-        )
+        proven = [e["proven"] for e in mine if e["proven"] is not None]
+        ends = dict.fromkeys(f"{end(proven):.3g}" for end in (min, max) if proven)
+        holds = " to ".join(ends) if len(proven) == len(mine) else "no finite ε"
         rows.append([method, kind, claimed, holds])
     return table(
         "What ε holds for what is trained as published",
