@@ -165,7 +165,15 @@ def _table(
     yield f"| {' | '.join(head if raw else map(_text, head))} |"
     yield f"|{'|'.join('---:' if at_right else '---' for at_right in right)}|"
     for row in rows:
-        yield f"| {' | '.join(row if raw else map(_text, row))} |"
+        cells = row if raw else [_unbroken(_text(cell)) for cell in row]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _unbroken(cell: str) -> str:
+    """Keep a number and its spread on one line."""
+    for sign in ("±", "≠"):
+        cell = cell.replace(f" {sign}", f"&nbsp;{sign}").replace(f"{sign} ", f"{sign}&nbsp;")
+    return cell
 
 
 def _folded(lines: Sequence[str], what: str) -> Iterator[str]:
