@@ -39,9 +39,11 @@ check: .venv/.test
 	$(BIN)/mypy
 	$(BIN)/python tools/house.py check
 
-# The experiments of all papers, one after another, or of one: make reproduce SEED=000
+# The experiments of all papers, one after another, or of one: make reproduce SEED=000. Then the
+# pages of what came out, also if a paper took too long.
 reproduce: .venv/.test .venv/.kernels
-	$(BIN)/python -m reproduce $(SEED)
+	$(BIN)/python -m reproduce $(SEED); ran=$$?; \
+	$(BIN)/python -m reproduce page && exit $$ran
 
 # Pages that are made of the code, then the site of all pages.
 docs: .venv/.test

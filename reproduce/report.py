@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from rich.console import Console
 from rich.table import Table
@@ -25,7 +27,20 @@ def row(case: str, ours: float, paper: float | None = None, **more: Any) -> dict
     return result | more
 
 
+def table(
+    title: str, head: Sequence[str], rows: Sequence[Sequence[str]], note: str = ""
+) -> dict[str, Any]:
+    """One table for ``tables`` of the result, of texts; `note` stands below it."""
+    return {"title": title, "head": [*head], "rows": [[*cells] for cells in rows], "note": note}
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Write a number for people: so many digits, thousands apart."""
+    return f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"
+
+
 Verdict = Literal["holds", "holds in part", "does not hold"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
 def claim(where: str, said: str, verdict: Verdict, evidence: str) -> dict[str, Any]:
@@ -52,7 +67,10 @@ def verdict_on(settings: Sequence[bool]) -> Verdict:
     return verdict_of(0 < held == len(settings), part=2 * held > len(settings))
 
 
-WORDS = ("run", "claims", "findings", "figures", "plots", "report", "page", "__main__")
+WORDS = (
+    *("run", "claims", "findings", "tables", "figures", "plots", "svg"),
+    *("report", "page", "papers", "__main__"),
+)
 """Modules that say and draw what came out; they change no run."""
 
 
@@ -60,13 +78,16 @@ def runs_in(out: Path, make: Callable[[], dict[str, Any]], *, redraw: bool) -> d
     """Make all runs and keep them in ``runs.json`` of a folder, or take those of an earlier call.
 
     The folder is made if it is not there. Beside what `make` returns stands what made the runs: the
-    commit and the machine.
+    commit, the machine, the day, and the load before and after.
     """
     out.mkdir(parents=True, exist_ok=True)
     kept = out / "runs.json"
     if redraw:
         return cast(dict[str, Any], json.loads(kept.read_text()))
-    made = {"commit": commit(), "machine": machine()} | make()
+    load = [os.getloadavg()[0]]
+    made = {"commit": commit(), "machine": machine(), "date": f"{date.today()}", "load": load}
+    made |= make()
+    load.append(os.getloadavg()[0])
     kept.write_text(json.dumps(made))
     return made
 
@@ -92,22 +113,41 @@ def commit() -> str:
         return "unknown"
 
 
-def write_figures(
+def write_result(
     out: Path,
+    done: Mapping[str, Any],
+    said: Mapping[str, Any],
     drawn: Mapping[str, dict[str, Any]],
-    notes: Mapping[str, str],
     captions: Mapping[str, str],
     draw: Callable[[dict[str, Any], Path, str], None],
-) -> list[str]:
-    """Write each figure or table as JSON, and those with a caption as PNG; return the files."""
-    files = []
+    *,
+    quick: bool,
+) -> dict[str, Any]:
+    """Write ``result.json``, each figure or table as JSON, and those with a caption as SVG.
+
+    `done`: the runs. `said`: ``rows``, ``claims``, ``findings``, ``tables``, ``notes`` and what
+    else came out of them. Returns these with ``made`` (what made the runs), ``seconds`` that they
+    took, ``figures`` and ``files``.
+    """
+    made = {"quick": quick} | {key: done.get(key) for key in ("commit", "machine", "date", "load")}
+    by = f"Runs of commit {made['commit']}, {made['date']}."
+    files, figures = [], []
     for name, found in drawn.items():
         files.append(out / f"{name}.json")
-        files[-1].write_text(json.dumps(found | {"notes": notes}, indent=1))
+        files[-1].write_text(json.dumps(found | {"notes": said["notes"]}, indent=1))
         if name in captions:
-            files.append(out / f"{name}.png")
-            draw(found, files[-1], captions[name])
-    return [str(file) for file in files]
+            files.append(out / f"{name}.svg")
+            draw(found, files[-1], f"{captions[name]} {by}".replace("\n", " "))
+            figure = {key: f"{found[key]}" for key in ("figure", "title")}
+            figures.append({"name": name} | figure | {"caption": captions[name]})
+    result = dict(said) | {
+        "made": made,
+        "seconds": done["seconds"],
+        "figures": figures,
+        "files": [str(file) for file in files],
+    }
+    (out / "result.json").write_text(json.dumps(result, indent=1))
+    return result
 
 
 def print_result(result: dict[str, Any]) -> None:

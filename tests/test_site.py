@@ -18,13 +18,15 @@ from hedgerow.errors import Code
 from tests.browser import browser, needs_browser, watched
 
 ROOT = Path(__file__).parents[1]
-# A start page, a tutorial, an explanation with tables, names made of docstrings, a long table.
+# A start page, a tutorial, an explanation with tables, names made of docstrings, a long table,
+# figures of several panels.
 KINDS = (
     "index.html",
     "tutorial/first-private-tree.html",
     "explanation/privacy.html",
     "reference/api/servers.html",
     "errors/index.html",
+    "reproduction/000.html",
 )
 
 

@@ -32,23 +32,14 @@ STYLE: dict[str, dict[str, Any]] = {
 }
 
 
-def draw(figure: Figure, path: Path, note: str) -> None:
-    """Write one figure as PNG, a column of panels for each data set, with a note below."""
+def draw(figure: Figure, path: Path, description: str) -> None:
+    """Write one figure as SVG."""
 
     def panels(shown: list[tuple[Axes, dict[str, Any]]]) -> None:
         for axes, panel in shown:
             _panel(axes, panel, figure)
 
-    columns = len({panel["data"] for panel in figure["panels"]})
-    draw_panels(
-        figure,
-        path,
-        note,
-        columns=columns,
-        panel_size=(4.6, 3.1),
-        per_line=3 if columns > 1 else 2,
-        draw=panels,
-    )
+    draw_panels(figure, path, description, draw=panels)
 
 
 def _panel(axes: Axes, panel: dict[str, Any], figure: Figure) -> None:

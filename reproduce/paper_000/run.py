@@ -1,11 +1,10 @@
 """Paper 000, decision trees hidden on three servers: table 1 and figures 2 to 6, run again.
 
-Writes each figure as PNG and JSON, all runs as ``runs.json`` and what came out as ``result.json``.
+Writes each figure as SVG and JSON, all runs as ``runs.json`` and what came out as ``result.json``.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,12 @@ from reproduce.jobs import progress_of
 from reproduce.paper_000.checks import checks
 from reproduce.paper_000.claims import claims
 from reproduce.paper_000.costs import costs
-from reproduce.paper_000.data import DATA, TABLE_1
 from reproduce.paper_000.figures import figures
 from reproduce.paper_000.findings import beside_the_paper, findings
 from reproduce.paper_000.plots import draw
 from reproduce.paper_000.study import FULL, QUICK, Extent, run_all
-from reproduce.report import row, runs_in, write_figures
+from reproduce.paper_000.tables import sizes, tables
+from reproduce.report import runs_in, write_result
 
 NOTES = {
     "engine": "Accuracy is that of the protocols' own code on the clear engine: the same steps and "
@@ -45,24 +44,22 @@ def run(*, quick: bool = False, out: Path, redraw: bool = False) -> dict[str, An
     """Run everything and write it to a folder.
 
     `quick`: a small part: heart alone, two splits. `out`: is made if it is not there. `redraw`:
-    take the runs of an earlier call from `out` and draw the figures anew. Returns ``rows`` for the
-    table, ``claims``, ``findings``, ``checks``, ``notes`` and ``files``.
+    take the runs of an earlier call from `out` and draw the figures anew. Returns what
+    `write_result` does.
     """
     extent = QUICK if quick else FULL
     done = runs_in(out, lambda: _everything(extent, quick=quick), redraw=redraw)
     drawn = figures(done["records"], done["costs"], extent)
     below = {name: _caption(figure, done["records"]) for name, figure in drawn.items()}
-    result = {
-        "rows": tables(extent) + beside_the_paper(drawn["figure_2"]),
+    found = {
+        "rows": sizes(extent) + beside_the_paper(drawn["figure_2"]),
         "claims": claims(drawn, done["checks"]),
         "findings": findings(drawn, done["checks"]),
         "checks": done["checks"],
         "notes": NOTES,
-        "seconds": done["seconds"],
-        "files": write_figures(out, drawn, NOTES, below, draw),
+        "tables": tables(extent, drawn["figure_2"], done["checks"]),
     }
-    (out / "result.json").write_text(json.dumps(result, indent=1))
-    return result
+    return write_result(out, done, found, drawn, below, draw, quick=quick)
 
 
 def _everything(extent: Extent, *, quick: bool) -> dict[str, Any]:
@@ -76,19 +73,6 @@ def _everything(extent: Extent, *, quick: bool) -> dict[str, Any]:
         agreement = checks(quick=quick)
     seconds = time.perf_counter() - start
     return {"records": records, "checks": agreement, "costs": measured, "seconds": seconds}
-
-
-def tables(extent: Extent) -> list[dict[str, Any]]:
-    """Set the data sets beside the paper's table 1."""
-    rows = []
-    for name in extent.names:
-        frame, target, domain = DATA[name]()
-        found = (len(target), frame.num_columns, int(domain.n_bins.max()))
-        for what, ours, paper in zip(
-            ("rows", "attributes", "values"), found, TABLE_1[name], strict=True
-        ):
-            rows.append(row(f"table 1, {name}: {what}", ours, paper))
-    return rows
 
 
 def _caption(figure: dict[str, Any], records: list[dict[str, Any]]) -> str:

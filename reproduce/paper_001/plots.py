@@ -27,23 +27,14 @@ LINES = {None: ":", "paper": "--", "strict": "-"}
 _WORDS = {None: "", "paper": " (paper)", "strict": " (strict)"}
 
 
-def draw(figure: Figure, path: Path, note: str) -> None:
-    """Write one figure as PNG, its panels side by side, with a note below."""
+def draw(figure: Figure, path: Path, description: str) -> None:
+    """Write one figure as SVG."""
 
     def panels(shown: list[tuple[Axes, dict[str, Any]]]) -> None:
         for axes, panel in shown:
             _panel(axes, panel)
 
-    columns = len(figure["panels"])
-    draw_panels(
-        figure,
-        path,
-        note,
-        columns=columns,
-        panel_size=(4.8, 3.9),
-        per_line=5 if columns > 2 else 4,
-        draw=panels,
-    )
+    draw_panels(figure, path, description, draw=panels)
 
 
 def _panel(axes: Axes, panel: dict[str, Any]) -> None:

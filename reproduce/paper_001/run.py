@@ -1,12 +1,11 @@
 """Paper 001, forests of private medians: tables 1 and 2 and figures 1 to 4, run again.
 
-Writes each table as JSON, each figure as PNG and JSON, all runs as ``runs.json`` and what came out
+Writes each table as JSON, each figure as SVG and JSON, all runs as ``runs.json`` and what came out
 as ``result.json``.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,13 @@ from typing import Any
 from reproduce.jobs import progress_of
 from reproduce.paper_001.checks import explained
 from reproduce.paper_001.claims import claims
-from reproduce.paper_001.data import PAPER_ROWS, STAND_INS, label, task_of
+from reproduce.paper_001.data import STAND_INS
 from reproduce.paper_001.figures import figures, table_1, table_2
 from reproduce.paper_001.findings import captions, findings, rows
 from reproduce.paper_001.plots import draw
 from reproduce.paper_001.study import FULL, QUICK, Extent, run_all
-from reproduce.report import row, runs_in, write_figures
+from reproduce.paper_001.tables import sizes, tables
+from reproduce.report import runs_in, write_result
 
 NOTES = {
     "data": "Stand-ins: " + "; ".join(f"{name}: {what}" for name, what in STAND_INS.items()) + ".",
@@ -56,16 +56,14 @@ def run(*, quick: bool = False, out: Path, redraw: bool = False) -> dict[str, An
     drawn = figures(done["records"], extent)
     below = captions((extent.splits, extent.figure_splits))
     written = {"table_1": first, "table_2": second, **drawn}
-    result = {
+    found = {
         "rows": sizes(extent) + rows(first, second),
         "claims": claims(first, second, drawn),
         "findings": findings(first, second, drawn) + explained(done["records"]),
         "notes": NOTES,
-        "seconds": done["seconds"],
-        "files": write_figures(out, written, NOTES, below, draw),
+        "tables": tables(extent, first, second, drawn["figure_3"]),
     }
-    (out / "result.json").write_text(json.dumps(result, indent=1))
-    return result
+    return write_result(out, done, found, written, below, draw, quick=quick)
 
 
 def _everything(extent: Extent) -> dict[str, Any]:
@@ -73,11 +71,3 @@ def _everything(extent: Extent) -> dict[str, Any]:
     with progress_of("runs") as tell:
         records = run_all(extent, tell)
     return {"records": records, "seconds": time.perf_counter() - start}
-
-
-def sizes(extent: Extent) -> list[dict[str, Any]]:
-    """Set the numbers of rows beside the paper's."""
-    return [
-        row(f"rows, {label(name)}", task_of(name).fine.n_slots, PAPER_ROWS[name])
-        for name in (*extent.regression, *extent.classification)
-    ]

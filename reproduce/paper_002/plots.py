@@ -22,16 +22,14 @@ STYLE: dict[str, dict[str, Any]] = {
 }
 
 
-def draw(figure: Figure, path: Path, note: str) -> None:
-    """Write one figure as PNG, its panels in a grid, with a note below."""
+def draw(figure: Figure, path: Path, description: str) -> None:
+    """Write one figure as SVG."""
 
     def panels(shown: list[tuple[Axes, dict[str, Any]]]) -> None:
         for axes, panel in shown:
             _panel(axes, panel)
 
-    # A grid of panels has no room left over.
-    columns = next(n for n in (3, 2, 1) if len(figure["panels"]) % n == 0)
-    draw_panels(figure, path, note, columns=columns, panel_size=(3.6, 2.8), per_line=3, draw=panels)
+    draw_panels(figure, path, description, draw=panels)
 
 
 def _panel(axes: Axes, panel: dict[str, Any]) -> None:

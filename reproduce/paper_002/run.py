@@ -1,11 +1,10 @@
 """Paper 002, ID3 among several sites: its worked example, its cost formulas, and its claims.
 
-Writes each figure as PNG and JSON, all runs as ``runs.json`` and what came out as ``result.json``.
+Writes each figure as SVG and JSON, all runs as ``runs.json`` and what came out as ``result.json``.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,8 @@ from reproduce.paper_002.figures import captions, figures
 from reproduce.paper_002.findings import findings, rows
 from reproduce.paper_002.plots import draw
 from reproduce.paper_002.study import FULL, QUICK, Extent, run_all
-from reproduce.report import runs_in, write_figures
+from reproduce.paper_002.tables import tables
+from reproduce.report import runs_in, write_result
 
 NOTES = {
     "sites": "All sites, and the servers of secret counts, are in one process and exchange the "
@@ -39,23 +39,21 @@ def run(*, quick: bool = False, out: Path, redraw: bool = False) -> dict[str, An
     """Run everything and write it to a folder.
 
     `quick`: the example and tables of 40 records. `out`: is made if it is not there. `redraw`:
-    take the runs of an earlier call from `out` and draw the figures anew. Returns ``rows`` for the
-    table, ``claims``, ``findings``, ``notes`` and ``files``.
+    take the runs of an earlier call from `out` and draw the figures anew. Returns what
+    `write_result` does.
     """
     extent = QUICK if quick else FULL
     done = runs_in(out, lambda: _everything(extent, quick=quick), redraw=redraw)
     records = done["records"]
     drawn = figures(records, extent)
-    result = {
+    found = {
         "rows": rows(records),
         "claims": claims(records),
         "findings": findings(records),
         "notes": NOTES,
-        "seconds": done["seconds"],
-        "files": write_figures(out, drawn, NOTES, captions(extent.base), draw),
+        "tables": tables(records),
     }
-    (out / "result.json").write_text(json.dumps(result, indent=1))
-    return result
+    return write_result(out, done, found, drawn, captions(extent.base), draw, quick=quick)
 
 
 def _everything(extent: Extent, *, quick: bool) -> dict[str, Any]:

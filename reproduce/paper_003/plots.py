@@ -26,16 +26,14 @@ STYLE: dict[str, dict[str, Any]] = {
 _LOG_AXES = ("n", "each", "bins", "trees")
 
 
-def draw(figure: Figure, path: Path, note: str) -> None:
-    """Write one figure as PNG, its panels in a row or a grid, with a note below."""
+def draw(figure: Figure, path: Path, description: str) -> None:
+    """Write one figure as SVG."""
 
     def panels(shown: list[tuple[Axes, dict[str, Any]]]) -> None:
         for axes, panel in shown:
             _panel(axes, panel)
 
-    columns = next(n for n in (5, 3, 2, 1) if len(figure["panels"]) % n == 0)
-    size = (2.9, 2.9) if columns == 5 else (4.5, 2.9)
-    draw_panels(figure, path, note, columns=columns, panel_size=size, per_line=3, draw=panels)
+    draw_panels(figure, path, description, draw=panels)
 
 
 def _panel(axes: Axes, panel: dict[str, Any]) -> None:

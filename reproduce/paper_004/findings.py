@@ -15,6 +15,8 @@ from reproduce.report import row
 
 ABOVE = ("adult", "bank", "credit", "skin")
 """Data sets on which the paper has LocalRNM consistently above NoisyCounts."""
+SHOWN = (0.125, 1.0, 8.0, 64.0, 512.0)
+"""Values of α whose accuracies are printed."""
 AIM = 0.005
 """SecureCounts is to be within half a point of SingleMachine."""
 
@@ -34,7 +36,7 @@ def rows(figure: Figure, data: Sequence[str]) -> list[dict[str, Any]]:
         ]
         for one in panel["curves"]:
             for p in one["points"]:
-                if p["x"] in (0.125, 1.0, 8.0, 64.0, 512.0):
+                if p["x"] in SHOWN:
                     case = f"{panel['data']}, {panel['how']}, {one['label']}, α = {p['x']:g}"
                     found.append(row(case, p["mean"], se=_short(p), holds=_holds(p)))
     return found

@@ -30,24 +30,15 @@ LINES = {"published": "--", "strict": "-", "ours": "-", "decay": "--", "uniform"
 MARKS = {"secure-counts": "D"}
 
 
-def draw(figure: Figure, path: Path, note: str) -> None:
-    """Write one figure as PNG, its panels in a grid, row by row, with a note below."""
+def draw(figure: Figure, path: Path, description: str) -> None:
+    """Write one figure as SVG."""
 
     def panels(shown: list[tuple[Axes, dict[str, Any]]]) -> None:
         for axes, panel in shown:
             _panel(axes, panel)
         _same_heights(shown)
 
-    columns = figure["columns"]
-    draw_panels(
-        figure,
-        path,
-        note,
-        columns=columns,
-        panel_size=(3.3, 2.75),
-        per_line=3 if columns < 4 else 5,
-        draw=panels,
-    )
+    draw_panels(figure, path, description, draw=panels)
 
 
 def _same_heights(shown: list[tuple[Axes, dict[str, Any]]]) -> None:

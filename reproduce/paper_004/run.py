@@ -1,11 +1,10 @@
 """Paper 004, DP-TopDown among several owners: figures 1 to 3, run again.
 
-Writes each figure as PNG and JSON, all runs as ``runs.json`` and what came out as ``result.json``.
+Writes each figure as SVG and JSON, all runs as ``runs.json`` and what came out as ``result.json``.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,8 @@ from reproduce.paper_004.methods import DEEPEST
 from reproduce.paper_004.mnist import UnavailableError, digits
 from reproduce.paper_004.plots import draw
 from reproduce.paper_004.study import FULL, QUICK, Extent, run_all
-from reproduce.report import runs_in, write_figures
+from reproduce.paper_004.tables import tables
+from reproduce.report import runs_in, write_result
 
 NOTES = {
     "data": "Avazu's click-through data could not be had. Adult is the training file. KDD Cup is "
@@ -59,17 +59,15 @@ def run(*, quick: bool = False, out: Path, redraw: bool = False) -> dict[str, An
     data = [name for name in READ if name in extent.data and name not in done["missing"]]
     drawn = figures(done["records"], extent, data)
     checks = compared(done["records"])
-    result = {
+    found = {
         "rows": rows(drawn["figure_2"], data),
         "claims": claims(drawn, data),
         "findings": findings(drawn, data) + said(checks),
         "notes": notes,
         "three_servers": checks,
-        "seconds": done["seconds"],
-        "files": write_figures(out, drawn, notes, captions(extent.runs), draw),
+        "tables": tables(drawn["figure_2"], data, checks),
     }
-    (out / "result.json").write_text(json.dumps(result, indent=1))
-    return result
+    return write_result(out, done, found, drawn, captions(extent.runs), draw, quick=quick)
 
 
 def _everything(extent: Extent) -> dict[str, Any]:
