@@ -121,7 +121,7 @@ def _paper(paper: str, one: Result) -> Iterator[str]:
             "numbers\nand verdicts say little.**\n"
         )
     yield (
-        f"Paper: `{key}` in the [references](../references.bib). Runs of commit "
+        f"Paper: `{key}` in the [references](../reference/papers.md). Runs of commit "
         f"`{made['commit']}`, {_day(made)}: {_minutes(one)} minutes{_load(made)} on "
         f"{_machine(made)}.\n"
         f"[How it is set up](../how-to/reproduce.md#{_anchor(paper)}); the results as "

@@ -25,7 +25,7 @@ PAPERS = {
     "003": ("trees among peers", "wu2020pivot"),
     "004": ("best-first trees of several owners", "wang2020topdown"),
 }
-"""By number: what a paper is about, and its key in ``docs/references.bib``."""
+"""By number: what a paper is about, and its key in ``src/hedgerow/references.bib``."""
 
 NO_DATA, STOPPED = 2, 3
 

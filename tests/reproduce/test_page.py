@@ -89,7 +89,7 @@ def test_a_paper_without_results_is_named() -> None:
 
 def test_set_ups_are_where_the_pages_say() -> None:
     page = (ROOT / "docs/how-to/reproduce.md").read_text(encoding="utf-8")
-    references = (ROOT / "docs/references.bib").read_text(encoding="utf-8")
+    references = (ROOT / "src/hedgerow/references.bib").read_text(encoding="utf-8")
     for paper, (title, key) in PAPERS.items():
         assert f"\n## {paper}: {title}\n" in page
         assert f"{{{key}," in references
