@@ -229,6 +229,7 @@ def _anchor(paper: str) -> str:
 
 
 def _text(said: str) -> str:
-    """Keep what a text has in it from being read as Markdown."""
+    """Keep what a text has in it, apart from code, from being read as Markdown."""
     escapes = {ord(c): f"\\{c}" for c in "\\|*_[]"} | {ord("<"): "&lt;", ord("&"): "&amp;"}
-    return said.translate(escapes).replace("\n", " ")
+    parts = said.replace("\n", " ").split("`")
+    return "`".join(one if i % 2 else one.translate(escapes) for i, one in enumerate(parts))

@@ -74,10 +74,10 @@ def test_new_results_take_the_place_of_those_that_are_kept(tmp_path: Path) -> No
 
 
 def test_a_text_is_no_markdown() -> None:
-    result = RESULTS["002"] | {"tables": [table("t", ["a|b"], [["<b>*x*_y_ [2, 2]"]])]}
+    result = RESULTS["002"] | {"tables": [table("t", ["a|b"], [["<b>*x*_y_ [2, 2] `a_b`"]])]}
     page = pages({"002": result})["002.md"]
     assert "| a\\|b |" in page
-    assert "| &lt;b>\\*x\\*\\_y\\_ \\[2, 2\\] |" in page
+    assert "| &lt;b>\\*x\\*\\_y\\_ \\[2, 2\\] `a_b` |" in page
 
 
 def test_a_paper_without_results_is_named() -> None:
