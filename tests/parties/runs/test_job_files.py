@@ -39,6 +39,18 @@ def test_what_is_no_toml_is_refused(text: str) -> None:
     refuses(Code.BAD_JOB, lambda: TopDownJob.from_toml(text))
 
 
+def test_a_job_that_would_be_kept_as_more_than_may_be_read_is_refused() -> None:
+    """Quotes take twice the room in what is written of it: at a start all kept jobs are read."""
+    quotes = "'" + '"' * (MAX_JOB_BYTES * 3 // 4) + "'"
+    name = f'name = "{DOMAIN.names[0]}"'
+    text = make_job().to_toml()
+    assert text.count(name) == 1
+    found = refuses(
+        Code.BAD_JOB, lambda: TopDownJob.from_toml(text.replace(name, f"name = {quotes}"))
+    )
+    assert f"more than {MAX_JOB_BYTES}" in found.found
+
+
 def test_everything_goes_into_the_hash() -> None:
     def changed(**changes):
         return TopDownJob.model_validate(job_dict(**changes)).hash

@@ -53,10 +53,13 @@ class JobText(Numbered):
     def read(cls, data: Mapping[str, Any], source: str) -> Self:
         """Check what a file or a text, the source, has said; H885."""
         try:
-            return cls.model_validate(data)
+            found = cls.model_validate(data)
         except HedgerowError as error:
             title = "" if error.code is Code.BAD_JOB else f"{error.code.spec.title}: "
             raise Code.BAD_JOB.error(found=f"in {source}: {title}{error.found}") from error
+        # As it is kept and sent on: quotes, say, take more room there than somebody has written.
+        _check_length(found.to_toml(), source)
+        return found
 
     def check_name_length(self) -> None:
         """Refuse, with a ValueError, a name that leaves no room for the digits of a run."""
@@ -269,9 +272,13 @@ def _refuse_kind(kind: object, source: str) -> None:
     )
 
 
+def _check_length(text: str, source: str) -> None:
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_JOB_BYTES:
+        raise Code.BAD_JOB.error(found=f"{source} of more than {MAX_JOB_BYTES} bytes")
+
+
 def _parsed(text: str, source: str) -> dict[str, Any]:
-    if len(text) > MAX_JOB_BYTES:
-        raise Code.BAD_JOB.error(found=f"{source} of more than {MAX_JOB_BYTES} characters")
+    _check_length(text, source)
     try:
         return tomllib.loads(text)
     # An integer of very many digits is a ValueError of its own.
