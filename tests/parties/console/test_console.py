@@ -110,7 +110,9 @@ def test_who_gets_an_answer(town: Town) -> None:
     assert stat.S_IMODE(known[0].stat().st_mode) == 0o600
 
 
-def test_only_who_is_listed_decides_and_only_what_waits(town: Town) -> None:
+@pytest.fixture(scope="module")
+def refused(town: Town) -> tuple[str, list[int]]:
+    """Have a job refused on its page, after what is no decision; return run and statuses."""
     run = town.post(epsilon_job("second"), "north")
     page, cookie = session(console_url(town, "birch"))
     text = call(f"{page}runs/{run}", Cookie=cookie)[2]
@@ -120,13 +122,22 @@ def test_only_who_is_listed_decides_and_only_what_waits(town: Town) -> None:
     def decide(**fields: str) -> int:
         return call(f"{page}runs/{run}", urlencode(form | fields).encode(), **mine)[0]
 
-    assert decide(person="mallory", decision="approve") == 403
-    assert decide(person="ann", decision="approve", hash="0" * 64) == 409
-    assert decide(person="ann", decision="perhaps") == 404
-    assert decide(person="ann", decision="approve", word="guess") == 403
-    assert decide(person="ann", decision="refuse") == 303
+    statuses = [
+        decide(person="mallory", decision="approve"),
+        decide(person="ann", decision="approve", hash="0" * 64),
+        decide(person="ann", decision="perhaps"),
+        decide(person="ann", decision="approve", word="guess"),
+        decide(person="ann", decision="refuse"),
+    ]
     town.until_state(run, "failed", "birch")
-    assert decide(person="ann", decision="approve") == 409
+    return run, [*statuses, decide(person="ann", decision="approve")]
+
+
+def test_only_who_is_listed_decides_and_only_what_waits(
+    town: Town, refused: tuple[str, list[int]]
+) -> None:
+    run, statuses = refused
+    assert statuses == [403, 409, 404, 403, 303, 409]
     assert "ann at birch has refused" in town.errors(run)["birch"]
 
 
@@ -165,6 +176,7 @@ def tab_to(page: Page, id: str) -> None:
 
 
 @needs_browser
+@pytest.mark.usefixtures("refused")
 def test_a_run_from_its_approval_over_a_kill_to_its_end(town: Town, tmp_path: Path) -> None:
     strikes = town.parties["cedar"].folder / "strikes"
     held = strikes.with_name("reached")
