@@ -89,7 +89,7 @@ def _overview(results: dict[str, Result]) -> Iterator[str]:
         rows.append(
             [
                 f"[{paper}: {PAPERS[paper][0]}]({paper}.md)",
-                *(str(counts[verdict]) for verdict in VERDICTS),
+                *("" if made["quick"] else str(counts[verdict]) for verdict in VERDICTS),
                 _minutes(one),
                 made["date"] or "",
                 f"`{made['commit']}`" + " (small version)" * made["quick"],
@@ -104,6 +104,9 @@ def _overview(results: dict[str, Result]) -> Iterator[str]:
     yield "\n## All verdicts"
     for paper, one in results.items():
         yield f"\n### {paper}: {PAPERS[paper][0]}\n"
+        if one["made"]["quick"]:
+            yield f"No full run has been kept yet. [Its page]({paper}.md) has a small version."
+            continue
         yield f"[What was measured]({paper}.md#claims), or a counterexample, stands beside each.\n"
         yield from _table(
             ("where", "claim", "verdict"),

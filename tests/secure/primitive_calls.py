@@ -27,6 +27,8 @@ def calls(engine: Engine) -> list[tuple[str, list[Any]]]:
         ("input_bits", [ones, 0, (2, 2)]),
         ("open", [x, "seen", engine.everyone]),
         ("open", [b, "seen", engine.everyone]),
+        ("open_to_all", [x, "seen"]),
+        ("open_to_all", [b, "seen"]),
         ("mul", [x, x]),
         ("matmul", [x, x]),
         ("and_", [b, b]),

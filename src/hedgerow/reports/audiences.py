@@ -53,7 +53,8 @@ def cards(totals: Mapping[str, Guarantee], names: Mapping[str, str]) -> list[Aud
         key = (f"{role} {named}", row["epsilon"], row["delta"], row["why"])
         alike.setdefault(key, []).append(audience)
     return [
-        _card(_who(audiences, names), epsilon, delta, why)
+        # Whoever has a card of their own is not meant by that of the public.
+        _card(_who(audiences, names, others=len(folded) > 1), epsilon, delta, why)
         for (_, epsilon, delta, why), audiences in alike.items()
     ]
 
@@ -67,9 +68,9 @@ def named(audience: str, names: Mapping[str, str]) -> str:
     return (begin if joint == ", " else "") + joint.join(said)
 
 
-def _who(audiences: list[str], names: Mapping[str, str]) -> str:
+def _who(audiences: list[str], names: Mapping[str, str], *, others: bool) -> str:
     if audiences == [PUBLIC]:
-        return "Everybody"
+        return "Everybody else" if others else "Everybody"
     first = audiences[0]
     if len(audiences) == 1 and first.startswith("any two of "):
         members = first.removeprefix("any two of ").split(", ")
