@@ -99,8 +99,8 @@ SETTINGS: dict[Setting, SettingWords] = {
 NOT_PROMISED = (
     "Epsilon is about one record. Several records of one person add up; what is true of a whole "
     "group can be learned, and is what the model is for.",
-    "Only what the ledger lists is counted. Times, names, and sizes that the parties agreed on, such "
-    "as the room for records, are public, and so are attributes and classes.",
+    "Only what the ledger lists is counted. Times, names, and sizes that the parties agreed on, "
+    "such as the room for records, are public, and so are attributes and classes.",
     "Other models of the same people cost their own epsilon: accounts add them up, this page does "
     "not.",
     "How good or how fair the model is for a group is not measured here.",
