@@ -103,7 +103,7 @@ def test_a_table_of_ones_own_is_trained_on_three_servers(tmp_path: Path) -> None
     subprocess.run([sys.executable, "-c", table], cwd=tmp_path, check=True)
     (tmp_path / "job.toml").write_text(job)
     text = run_commands("".join(blocks[:-1]), tmp_path)
-    assert "north-1: 3000 slots" in text
+    assert "north-1: 3,000 slots" in text
     assert "All that is needed works." in text
     check_answers(text)
 
