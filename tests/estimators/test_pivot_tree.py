@@ -206,6 +206,15 @@ def test_noise_costs_epsilon_and_an_account_with_a_budget_pays_for_it() -> None:
     assert "replace holds" in model.privacy_.total("peer").why
     again = Ledger.from_json(model.privacy_.to_json())
     assert again.summary() == model.privacy_.summary()
+    # So does the account say, of the fit and of all; its budget is about what is charged.
+    for audience in (None, "peer 0", "peer"):
+        (cost,) = account.costs(audience)
+        assert cost.epsilon == account.spent(audience).epsilon == np.inf
+        assert "fit 1: peers hold the records" in account.spent(audience).why
+    assert account.costs("public")[0].epsilon == pytest.approx(3.0)
+    assert account.spent("analyst").epsilon == pytest.approx(3.0)
+    assert account.charged().epsilon == pytest.approx(3.0)
+    assert Account(Ledger.from_json(account.ledger.to_json())).costs() == account.costs()
     # Answers say where the attributes of a row lead: no epsilon covers that, so it is not paid.
     with pytest.raises(HedgerowError) as caught:
         model.predict(X)
@@ -220,6 +229,7 @@ def test_noise_costs_epsilon_and_an_account_with_a_budget_pays_for_it() -> None:
     with pytest.raises(HedgerowError) as caught:
         model.fit(X, y)
     assert caught.value.code is Code.BUDGET_EXCEEDED
+    assert "after epsilon 3" in str(caught.value)
     # A ring shows whose records are common: for peers there is no finite epsilon then.
     ring = PivotTreeClassifier(**model.get_params() | {"account": None})
     parts = [pd.DataFrame(X[:, [0]], columns=["x0"]), pd.DataFrame(X[:, 1:], columns=["x1", "x2"])]

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.store.durable import open_regular, replacing, write_once
 from hedgerow.privacy import ROOT, Guarantee, Ledger, Release, Scope, step
-from hedgerow.privacy.accounting import basic, has_rho, tightest
-from hedgerow.privacy.entries import Mark, as_budget, seen_by
+from hedgerow.privacy.accounting import Relation, basic, has_rho, tightest
+from hedgerow.privacy.entries import Mark, as_budget, reasons_against, seen_by
 
 _FIT = "fit "
 _SHARE = 100
@@ -128,6 +128,8 @@ class Account:
         promises nothing, which then holds for the account; with a budget it is refused. Of which
         model the fit is, `what`, the account keeps with the time.
 
+        A mark about one relation of neighbours is no reason to refuse.
+
         Returns how the account calls the fit, such as ``"fit 3"``. H207 if the budget would be
         exceeded, or the fit or an earlier one promises nothing.
         """
@@ -136,28 +138,38 @@ class Account:
             return self._charge(ledger, releases, marks, about)
 
     def costs(self, audience: str | None = None) -> list[FitCost]:
-        """Return what every fit has cost an audience; by default the one that it cost the most."""
+        """Return what every fit has cost an audience; by default the one that it cost the most.
+
+        Infinite for a fit that promises this audience nothing.
+        """
         ledger = self.ledger
-        if audience is None:
-            order = dict.fromkeys(_fit_of(release.scope) for release in ledger.releases)
-            every = [cost for name in ledger.audiences for cost in _costs_of(ledger, name)]
-            return [max(c for c in every if c.fit == fit) for fit in order]
-        return _costs_of(ledger, audience)
+        audiences = _audiences_of(ledger) if audience is None else [audience]
+        each = {name: _costs_of(ledger, name) for name in audiences}
+        for name, costs in each.items():
+            lost = {_owner_of(reason) for reason in _against(ledger, name)}
+            each[name] = [
+                cost._replace(epsilon=math.inf) if _number_of(cost.fit) in lost else cost
+                for cost in costs
+            ]
+        order = dict.fromkeys(_fit_of(release.scope) for release in ledger.releases)
+        every = [cost for costs in each.values() for cost in costs]
+        found = ([cost for cost in every if cost.fit == fit] for fit in order)
+        return [max(costs) for costs in found if costs]
 
     def spent(self, audience: str | None = None) -> Guarantee:
         """Return what all fits have cost an audience, by default the one that they cost the most.
 
-        Infinite if one was not private.
+        Infinite if one promises this audience nothing.
         """
         ledger = self.ledger
-        audiences = ledger.audiences if audience is None else [audience]
-        each = (_costs_of(ledger, name) for name in audiences)
-        total = max(map(_sum_of, each), key=lambda total: (total.epsilon, total.delta))
-        marks = ledger.not_private
-        if marks:
-            why = "; ".join(dict.fromkeys(mark.reason for mark in marks))
-            return replace(total, epsilon=math.inf, method="none", why=why)
-        return replace(total, method="sum of the fits")
+        audiences = _audiences_of(ledger) if audience is None else [audience]
+        return max((_spent_by(ledger, name) for name in audiences), key=_size)
+
+    def charged(self) -> Guarantee:
+        """Return what counts against a budget: `spent`, leaving aside who is promised nothing."""
+        ledger = self.ledger
+        each = (_sum_of(_costs_of(ledger, name)) for name in ledger.audiences)
+        return replace(max(each, key=_size), method="sum of the fits")
 
     def __copy__(self) -> Account:
         return self
@@ -181,9 +193,9 @@ class Account:
     ) -> str:
         if ledger.budget is not None:
             _refuse_marks(ledger.not_private, marks)
-        name = _free_name(ledger) + about
+        name = _free_name(ledger)
         placed = [
-            replace(r, scope=Scope((ROOT / step(name)).segments + r.scope.segments))
+            replace(r, scope=Scope((ROOT / step(name + about)).segments + r.scope.segments))
             for r in releases
         ]
         try:
@@ -191,7 +203,7 @@ class Account:
         except HedgerowError as error:
             if error.code is not Code.BUDGET_EXCEEDED:
                 raise
-            spent = Account(ledger).spent()
+            spent = Account(ledger).charged()
             fix = "lower epsilon, or fit less often; nothing was released"
             if has_rho(placed) and ledger.delta is not None:
                 # At another delta than its own, a fit costs more or less than it says.
@@ -209,8 +221,8 @@ class Account:
                 fix=fix,
             ) from None
         for mark in marks:
-            ledger.mark_not_private(*mark)
-        return name
+            ledger.mark_not_private(f"{name}: {mark.reason}", *mark[1:])
+        return name + about
 
     @contextmanager
     def _hold_ledger(self, *, write: bool = False) -> Iterator[Ledger]:
@@ -259,13 +271,18 @@ def _reopen(path: str | None) -> Account:
 
 
 def _refuse_marks(earlier: Collection[Mark], marks: Collection[Mark]) -> None:
-    """Refuse a fit after which the budget of an account would not hold, whatever it charges."""
-    for found, whose in ((marks, "this fit"), (earlier, "an earlier fit of this account")):
+    """Refuse a fit after which the budget of an account would not hold, whatever it charges.
+
+    What is about one relation of neighbours alone is known of a fit, and told, and paid for: peers
+    who hold the rows of all know which there are, whatever the noise.
+    """
+    for every, whose in ((marks, "this fit"), (earlier, "an earlier fit of this account")):
+        found = [mark for mark in every if mark.relation is None]
         if not found:
             continue
         why = "; ".join(dict.fromkeys(mark.reason for mark in found))
         fix = "leave out random_state (--seed), and declare a public domain"
-        if found is earlier:
+        if every is earlier:
             fix = "agree anew on what may be promised; an account without a budget adds up still"
         raise Code.BUDGET_EXCEEDED.error(
             expected="fits that promise something: the account has a budget",
@@ -294,6 +311,39 @@ def _costs_of(ledger: Ledger, audience: str) -> list[FitCost]:
         fits.setdefault(_fit_of(release.scope), []).append(release)
     found = {fit: _cost(releases, ledger) for fit, releases in fits.items()}
     return [FitCost(fit, cost.epsilon, cost.delta) for fit, cost in found.items()]
+
+
+def _number_of(fit: str) -> str:
+    """Return the name of a fit without the time and the model."""
+    return fit.partition(":")[0]
+
+
+def _owner_of(reason: str) -> str:
+    """Return the fit that a mark of an account is about; of older accounts it is not known."""
+    found = _number_of(reason)
+    return found if found.startswith(_FIT) else ""
+
+
+def _audiences_of(ledger: Ledger) -> list[str]:
+    """Return everybody who is named by a charge, or alone by a mark."""
+    marked = (mark.audiences for mark in ledger.not_private if len(mark.audiences) == 1)
+    return list(dict.fromkeys([*ledger.audiences, *(name for (name,) in marked)]))
+
+
+def _against(ledger: Ledger, audience: str) -> list[str]:
+    return reasons_against(ledger.not_private, [audience], Relation.ADD_REMOVE)
+
+
+def _spent_by(ledger: Ledger, audience: str) -> Guarantee:
+    total = _sum_of(_costs_of(ledger, audience))
+    if why := _against(ledger, audience):
+        found = "; ".join(dict.fromkeys(why))
+        return replace(total, epsilon=math.inf, method="none", why=found)
+    return replace(total, method="sum of the fits")
+
+
+def _size(total: Guarantee) -> tuple[float, float]:
+    return total.epsilon, total.delta
 
 
 def _sum_of(costs: Sequence[FitCost]) -> Guarantee:

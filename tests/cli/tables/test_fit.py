@@ -15,6 +15,8 @@ from hedgerow.cli.main import app
 from hedgerow.cli.tables import fit as verbs
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators import fitting
+from hedgerow.privacy import ROOT, Relation, Release
+from hedgerow.privacy.entries import Mark
 from tests.estimators.one_table import people, write_files
 
 FIT = ("fit", "people.csv", "--domain", "domain.toml")
@@ -118,6 +120,22 @@ def test_an_account_pays_until_it_is_empty() -> None:
     assert [fit["epsilon"] for fit in shown["fits"]] == pytest.approx([1.0, 1.0])
     assert shown["spent"]["epsilon"] == pytest.approx(shown["budget"]["epsilon"])
     assert "fit 2" in run("account", "show", "account.json")
+
+
+def test_an_account_shows_whom_a_fit_promises_nothing_beside_what_it_charged() -> None:
+    paid = Ledger(budget=3.0)
+    held = Release("two-sided geometric", 1.0, 0.0, 1.0, ROOT, "peer", "counts")
+    Account(paid).charge([held], [Mark("peers hold them", ("peer",), Relation.ADD_REMOVE)])
+    Path("account.json").write_text(paid.to_json())
+    shown = json.loads(run("account", "show", "account.json", "--format", "json"))
+    assert shown["fits"] == [{"fit": "fit 1", "epsilon": "inf", "delta": 0.0}]
+    assert shown["spent"] == {"epsilon": None, "delta": 0.0, "why": "fit 1: peers hold them"}
+    assert shown["charged"]["epsilon"] == 1.0
+    text = run("account", "show", "account.json").splitlines()
+    assert text[-2:] == [
+        "spent: epsilon inf, delta 0 (fit 1: peers hold them)",
+        "charged: epsilon 1, delta 0 of epsilon 3, delta 9.09e-13",
+    ]
 
 
 def test_an_interrupt_says_what_stays_charged(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,12 +94,14 @@ def show(
         return
     account = Account(file)
     costs, spent, budget = account.costs(), account.spent(), account.ledger.budget
+    charged = account.charged()
     if format is Format.json:
         epsilon = spent.epsilon if spent.private else None
         report = {
             "ok": True,
             "fits": [{**cost._asdict(), "epsilon": plain(cost.epsilon)} for cost in costs],
             "spent": {"epsilon": epsilon, "delta": spent.delta, "why": spent.why},
+            "charged": {"epsilon": plain(charged.epsilon), "delta": charged.delta},
             "budget": budget and {"epsilon": budget.epsilon, "delta": budget.delta},
         }
         print(json.dumps(report))
@@ -110,7 +112,11 @@ def show(
     print_table(table)
     limit = f" of epsilon {budget.epsilon:g}, delta {budget.delta:.3g}" if budget else ""
     why = f" ({spent.why})" if spent.why else ""
-    print(f"spent: epsilon {spent.epsilon:.6g}, delta {spent.delta:.3g}{limit}{why}")
+    if spent.private or budget is None:
+        print(f"spent: epsilon {spent.epsilon:.6g}, delta {spent.delta:.3g}{limit}{why}")
+        return
+    print(f"spent: epsilon {spent.epsilon:.6g}, delta {spent.delta:.3g}{why}")
+    print(f"charged: epsilon {charged.epsilon:.6g}, delta {charged.delta:.3g}{limit}")
 
 
 def _party_of(folder: Path) -> PartyConfig | None:

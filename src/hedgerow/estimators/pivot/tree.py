@@ -63,10 +63,10 @@ class GrowthParameters(PeersEstimator):
     def _charge(self, plan: PeerPlan, ledger: Ledger) -> None:
         if self._promises() and not self._foreseen_marks():
             self._warn_of_noise(plan)
-        super()._charge(plan, ledger)
         if self._promises() and plan.align == "given":
-            # An account is about the people of all peers: what one of them knows is its own.
+            ledger.parties = tuple(f"peer {i}" for i in range(plan.n_peers))
             ledger.mark_not_private(MEMBERS, [plan.audience], Relation.ADD_REMOVE)
+        super()._charge(plan, ledger)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
