@@ -23,6 +23,17 @@ def public_uniform(public_seed: int, address: str, n: int) -> NDArray[np.float64
     return ((words >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
 
 
+def public_subset(
+    public_seed: int, address: str, shape: tuple[int, ...], size: int
+) -> NDArray[np.bool_]:
+    """Draw `size` places of the last axis, each once at most and all alike; True there."""
+    words = public_words(public_seed, address, shape)
+    drawn = np.argsort(words, axis=-1, kind="stable")[..., :size]
+    found = np.zeros(shape, dtype=np.bool_)
+    np.put_along_axis(found, drawn, True, axis=-1)
+    return found
+
+
 def public_sample(
     public_seed: int, address: str, weight: NDArray[np.float64], n: int
 ) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hedgerow.errors import Code
 from hedgerow.privacy import EACH, ROOT, By, NoisyMax, Partition, Scope, part, step
 from hedgerow.protocols.growers.layout import as_one_hot
-from hedgerow.protocols.public_choices import public_words
+from hedgerow.protocols.public_choices import public_subset, public_words
 from hedgerow.secure.argmax import argmax
 from hedgerow.secure.compare import cost_less_than, less_than
 from hedgerow.secure.cost import NOTHING, Cost
@@ -214,8 +214,7 @@ class Restricted:
         """Draw the candidates of each node, (trees, nodes, C)."""
         owners, place = np.unique(self.feature, return_inverse=True)
         address, shape = f"{self.address}/attributes/{level}", (*nodes, owners.size)
-        rank = public_words(self.public_seed, address, shape).argsort(axis=-1).argsort(axis=-1)
-        return np.asarray((rank < self.max_features)[..., place])
+        return public_subset(self.public_seed, address, shape, self.max_features)[..., place]
 
 
 def level_charge(ledger: Payer, scope: Scope, audience: str, level: int) -> Charge:

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isqrt
 from typing import ClassVar, Literal
 
 from hedgerow.errors import Code
@@ -24,7 +23,7 @@ from hedgerow.protocols.growers.units import Units
 from hedgerow.protocols.hidden.boosting_plan import BoostingPlan, Loss
 from hedgerow.protocols.hidden.plan import split_name
 from hedgerow.protocols.hidden.server_plan import LABELS, STRUCTURE, exact_release
-from hedgerow.protocols.pivot.peer_plan import PeerPlan
+from hedgerow.protocols.pivot.peer_plan import PeerPlan, chosen_from
 from hedgerow.secure.fixed.softmax import MOST_CLASSES
 from hedgerow.secure.ring import Z32, Ring
 
@@ -148,10 +147,7 @@ class PivotBoostingPlan(PeerPlan):
     @property
     def n_chosen_from(self) -> int:
         """Attributes among which each node chooses."""
-        every = len(self.owners)
-        if self.max_features is None:
-            return every
-        return isqrt(every) if self.max_features == "sqrt" else min(every, self.max_features)
+        return chosen_from(self.max_features, len(self.owners))
 
     def model_releases(self) -> Sequence[Release]:
         """See `PeerPlan.model_releases`: nothing of it has noise."""

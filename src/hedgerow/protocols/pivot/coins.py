@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.protocols.pivot.plan import PivotPlan
-from hedgerow.protocols.public_choices import public_words
+from hedgerow.protocols.public_choices import public_subset, public_words
 
 
 def row_weights(plan: PivotPlan, n: int) -> NDArray[np.int64] | None:
@@ -32,10 +32,7 @@ def row_weights(plan: PivotPlan, n: int) -> NDArray[np.int64] | None:
 
 def drawn_rows(public_seed: int, address: str, n: int, share: float) -> NDArray[np.int64]:
     """Return which of n rows are drawn, each once at most: 0 or 1, (n,)."""
-    found = np.zeros(n, dtype=np.int64)
-    words = public_words(public_seed, address, (n,))
-    found[np.argsort(words, kind="stable")[: max(1, round(share * n))]] = 1
-    return found
+    return public_subset(public_seed, address, (n,), max(1, round(share * n))).astype(np.int64)
 
 
 def open_candidates(
@@ -49,9 +46,5 @@ def open_candidates(
     if size == every:
         return None
     shape = (plan.room(level), every)
-    words = public_words(plan.public_seed, f"attributes of level {level}", shape)[places]
-    among = np.zeros(words.shape, dtype=np.bool_)
-    drawn = np.argsort(words, axis=1, kind="stable")[:, :size]
-    np.put_along_axis(among, drawn, True, axis=1)
-    found: NDArray[np.bool_] = among[:, plan.layout.candidates.feature]
-    return found
+    among = public_subset(plan.public_seed, f"attributes of level {level}", shape, size)[places]
+    return among[:, plan.layout.candidates.feature]

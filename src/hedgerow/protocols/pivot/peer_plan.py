@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from math import isinf
+from math import isinf, isqrt
 from typing import Any, ClassVar, Final, Literal, Self
 
 from numpy.typing import NDArray
@@ -35,6 +35,13 @@ from hedgerow.tables import Domain
 Align = Literal["given", "ring", "hidden"]
 INSTANCES: Final = "exact attributes of the instances that are asked about"
 """Reason of the release that every answer is: which way they lead, at all peers."""
+
+
+def chosen_from(max_features: Literal["sqrt"] | int | None, every: int) -> int:
+    """Return among how many of all attributes each node chooses."""
+    if max_features is None:
+        return every
+    return isqrt(every) if max_features == "sqrt" else min(every, max_features)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import isqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -39,7 +38,7 @@ from hedgerow.protocols.hidden.boosting_plan import tree_scope
 from hedgerow.protocols.hidden.plan import LEAF, split_name
 from hedgerow.protocols.hidden.regression_plan import FRACTION
 from hedgerow.protocols.hidden.server_plan import LABELS, STRUCTURE, exact_release
-from hedgerow.protocols.pivot.peer_plan import PeerPlan
+from hedgerow.protocols.pivot.peer_plan import PeerPlan, chosen_from
 from hedgerow.secure.noise.paper import EXPONENTIAL, LAPLACE, approximate_release
 from hedgerow.secure.noise.releases import NOBODY, Charge, Payer
 from hedgerow.secure.ring import Z16, Z32, Ring
@@ -212,12 +211,7 @@ class PivotPlan(PeerPlan):
     @property
     def n_chosen_from(self) -> int:
         """Attributes among which each node chooses."""
-        every = len(self.owners)
-        if self.max_features is None:
-            return every
-        return (
-            max(1, isqrt(every)) if self.max_features == "sqrt" else min(every, self.max_features)
-        )
+        return chosen_from(self.max_features, len(self.owners))
 
     @property
     def n_candidates(self) -> int:
