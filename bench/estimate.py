@@ -138,27 +138,31 @@ def _topdown(case: Case) -> Job:
     return lambda: topdown_traffic(plan, names), measured
 
 
-def _sites(case: Case) -> Job:
+def sites_of(case: Case) -> tuple[Session, list[list[int]], list[SiteTable]]:
+    """Return the plan of a job of sites, the numbers of values of their attributes, their rows."""
     groups = [group.tolist() for group in np.array_split(np.arange(case.d), case.owners)]
     options = VerticalOptions.from_table(dict(case.plan))
     whole = options.plan(case.domain, columns=groups, class_at=0, align=True)
     plan = Session(whole.job, {}, whole.secret)
-    values = [[case.bins] * len(group) for group in groups]
+    values, table = [[case.bins] * len(group) for group in groups], case.table()
+    tables = [
+        SiteTable(
+            np.asfortranarray(table.bins[:, group]),
+            np.array(own, np.int64),
+            table.target if site == 0 else None,
+            np.arange(case.n),
+        )
+        for site, (group, own) in enumerate(zip(groups, values, strict=True))
+    ]
+    return plan, values, tables
 
-    def measured(place: Place) -> Reading:
-        table = case.table()
-        tables = [
-            SiteTable(
-                np.asfortranarray(table.bins[:, group]),
-                np.array(own, np.int64),
-                table.target if site == 0 else None,
-                np.arange(case.n),
-            )
-            for site, (group, own) in enumerate(zip(groups, values, strict=True))
-        ]
-        return run_vertical(plan, tables, place).sent
 
-    return lambda: vertical_traffic(plan, values, case.n), measured
+def _sites(case: Case) -> Job:
+    plan, values, tables = sites_of(case)
+    return (
+        lambda: vertical_traffic(plan, values, case.n),
+        lambda place: run_vertical(plan, tables, place).sent,
+    )
 
 
 def job_of(case: Case) -> Job:

@@ -230,8 +230,10 @@ def next_step(kept: Path | None) -> str:
     """Say what somebody who has watched may do now."""
     if kept is None:
         return (
-            "\nNext: `make demo KEEP=trial` leaves tables, job, keys and models in a folder to try "
-            "the commands in;\n      docs/how-to/one-table.md begins with a table of your own."
+            "\nNext: docs/tutorial/start.md has all commands for a CSV file or a database of "
+            "yours;"
+            "\n      `make demo KEEP=trial` leaves tables, job, keys and models in a folder to try "
+            "them in."
         )
     return f"""
 Kept in {kept}. Next, as its servers and its analyst:

@@ -1,8 +1,8 @@
 """The pages of what came out: every table and figure beside the paper's, a verdict per claim.
 
 `keep` takes the results of the last runs into ``docs/reproduction/``, one folder for each paper:
-``result.json``, cut down to what the pages say, and the figures. `pages` makes the pages of these
-and of nothing else, so that they are the same wherever they are made.
+``result.json``, cut down to what the pages say, and the figures. `pages` makes the pages of these,
+of `PAPERS` and of the references, and of nothing else: they are the same wherever they are made.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hedgerow.cli.papers import known_papers
 from reproduce.papers import PAPERS
 from reproduce.report import VERDICTS
 
@@ -101,6 +103,9 @@ def _overview(results: dict[str, Result]) -> Iterator[str]:
         yield f"\nNo full run of {', '.join(missing)} has been kept yet."
     total = sum(one["seconds"] for one in results.values())
     yield f"\nTogether {total / 60:.0f} minutes. {_machines(results)}"
+    yield "\n## The papers\n"
+    for paper in PAPERS:
+        yield f"- {paper}: {_citation(paper)}  \n  {_command(paper)}"
     yield "\n## All verdicts"
     for paper, one in results.items():
         yield f"\n### {paper}: {PAPERS[paper][0]}\n"
@@ -115,7 +120,7 @@ def _overview(results: dict[str, Result]) -> Iterator[str]:
 
 
 def _paper(paper: str, one: Result) -> Iterator[str]:
-    title, key = PAPERS[paper]
+    title, _ = PAPERS[paper]
     made = one["made"]
     yield f"# {paper}: {title}\n"
     if made["quick"]:
@@ -123,10 +128,10 @@ def _paper(paper: str, one: Result) -> Iterator[str]:
             "**A small version of the experiments, since no full run has been kept yet: its "
             "numbers\nand verdicts say little.**\n"
         )
+    yield f"{_citation(paper)}\n"
     yield (
-        f"Paper: `{key}` in the [references](../reference/papers.md). Runs of commit "
-        f"`{made['commit']}`, {_day(made)}: {_minutes(one)} minutes{_load(made)} on "
-        f"{_machine(made)}.\n"
+        f"{_command(paper)} runs it again. What stands here was run at commit `{made['commit']}`, "
+        f"{_day(made)}: {_minutes(one)} minutes{_load(made)} on {_machine(made)}.\n"
         f"[How it is set up](../how-to/reproduce.md#{_anchor(paper)}); the results as "
         f"[JSON]({paper}/result.json).\n"
     )
@@ -187,6 +192,21 @@ def _folded(lines: Sequence[str], what: str) -> Iterator[str]:
         yield f'<details markdown="1"><summary>{what}</summary>\n'
         yield from lines
         yield "\n</details>"
+
+
+def _citation(paper: str) -> str:
+    """Return who wrote a paper, its title, where it appeared, and its key."""
+    _, key = PAPERS[paper]
+    return f"{_text(_citations()[key])} (`{key}` in the [references](../reference/papers.md))."
+
+
+@cache
+def _citations() -> dict[str, str]:
+    return {one.key: one.citation for one in known_papers()}
+
+
+def _command(paper: str) -> str:
+    return f"`make reproduce SEED={paper}`"
 
 
 def _verdict(claim: dict[str, Any]) -> str:

@@ -1,6 +1,8 @@
 """The examples run, also where only the core is installed."""
 
 import os
+import re
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -72,6 +74,13 @@ def test_demo_is_a_consortium(tmp_path: Path) -> None:
         "hedgerow query diagnosis-1 rows.csv wards/zoe",
     ):
         assert part in text
+
+
+def test_demo_ends_with_pages_that_are_there() -> None:
+    said = runpy.run_path(str(EXAMPLES / "demo.py"))["next_step"](None)
+    pages = re.findall(r"docs/\S+\.md", said)
+    assert pages == ["docs/tutorial/start.md"]
+    assert (EXAMPLES.parent / pages[0]).exists()
 
 
 def test_private_tree_runs(tmp_path: Path) -> None:

@@ -21,9 +21,8 @@ with, and where it departs from them, is a page of [its own](../explanation/pape
 
 def row(paper: Paper) -> str:
     """Return the line of a paper."""
-    where = ", ".join(part for part in (paper.where, paper.year) if part)
     used = " | ".join(", ".join(names) for names in (paper.estimators, paper.rooms))
-    return f"| `{paper.key}` | {paper.line}. {where} | {used} |\n"
+    return f"| `{paper.key}` | {paper.citation} | {used} |\n"
 
 
 def page() -> str:

@@ -1,6 +1,7 @@
 """``hedgerow estimate``: a job of every kind, and what it needs to be told."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 from hedgerow.cli.main import app
 from hedgerow.errors import Code
+from hedgerow.protocols.estimate.traffic import servers_traffic
 from tests.parties.roles.owner_wards import one
 from tests.parties.topdown import topdown_jobs
 from tests.parties.vertical import peer_towns
@@ -68,8 +70,30 @@ def test_rows_and_the_network_are_asked_for(tmp_path: Path) -> None:
 def test_text_says_which_part_is_which(tmp_path: Path) -> None:
     text = estimate(peer_towns.make_job(), tmp_path)
     assert "before rows are needed" in text
+    assert "sends before" in text
     assert "one that stops growing early sends less" in " ".join(text.split())
     assert all(name in text for name in peer_towns.PEERS)
+
+
+def test_where_nothing_can_be_done_before_nothing_is_said_of_it(tmp_path: Path) -> None:
+    text = estimate(one(), tmp_path)
+    assert "before" not in text
+    assert "0.000 MB" not in text
+
+
+def test_rounds_of_the_daemons_themselves_are_counted(tmp_path: Path) -> None:
+    """Beside the program: two at the beginning, one for each stage, the ledger, the end."""
+    job = one()
+    alone = servers_traffic(job.make_plan(), job.protocol, len(job.uploads)).reading
+    found = estimated(job, tmp_path)
+    assert found["online_rounds"] == alone.rounds + 2 + job.levels + 1 + 1 + 2
+    assert found["latencies"] == found["online_rounds"]
+
+
+def test_sites_are_told_that_it_depends_on_the_rows(tmp_path: Path) -> None:
+    text = " ".join(estimate(vertical_job(), tmp_path, *SITES).split())
+    assert re.search(r"from [\d.]+ to [\d.]+ MB in all", text)
+    assert "other rows may send more or less" in text
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from hedgerow.parties.runs.jobs import ServerJob
+from hedgerow.parties.runs.rehearsing import rehearse_job
 from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.parties.vertical.part import OTHERS
@@ -39,6 +40,7 @@ from tests.everywhere.runtimes import (
     Outcome,
     Tables,
     everybody,
+    figures,
     in_estimator,
     in_flower,
 )
@@ -126,6 +128,7 @@ def test_the_same_everywhere(
         sent, added = there.transcript.sent, Counter[tuple[str, int]]()
         if daemons and isinstance(case.job, ServerJob | PivotJob):
             sent, added = without_agreement(case.job, sent, here)
+            check_foreseen(case.job, there, {step for step, _ in added})
         check_sent(case, sent, here.transcript.sent)
         check_opened(case, there, here)
         check_meter(there, here, added)
@@ -192,6 +195,18 @@ def without_agreement(
         assert rest.count(kept) == stages
         found[pair] = [one for one in rest if one != kept]
     return found, Counter([*begin, *[kept] * stages, *end])
+
+
+def check_foreseen(job: ServerJob | PivotJob, there: Outcome, agreement: set[str]) -> None:
+    """What `hedgerow estimate` says; of peers in agreement alone: fewer rows are common."""
+    foreseen = figures(rehearse_job(job).reading)
+    if isinstance(job, ServerJob):
+        assert foreseen == there.meter
+    for step in agreement:
+        found = [
+            {at: one for at, one in f.items() if at[0] == step} for f in (foreseen, there.meter)
+        ]
+        assert found[0] == found[1], step
 
 
 def check_opened(case: Case, there: Outcome, here: Outcome) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from matplotlib import pyplot as plt
 
+from hedgerow.cli.papers import known_papers
 from reproduce.page import FOLDER, KEPT, keep, kept_results, pages
 from reproduce.papers import PAPERS
 from reproduce.report import VERDICTS, table
@@ -41,6 +42,16 @@ def test_figures_are_complete_in_themselves_and_name_their_commit(paper: str) ->
     for file in files:
         check_figure(file, RESULTS[paper]["made"])
         assert f"({paper}/{file.name})" in (FOLDER / f"{paper}.md").read_text(encoding="utf-8")
+
+
+def test_papers_are_cited_in_full_with_what_runs_them_again() -> None:
+    made, known = pages(RESULTS), {one.key: one for one in known_papers()}
+    for paper, (_, key) in PAPERS.items():
+        assert known[key].title
+        for text in (made["README.md"], made[f"{paper}.md"]):
+            assert known[key].citation in text
+            assert f"`{key}`" in text
+            assert f"`make reproduce SEED={paper}`" in text
 
 
 def test_all_that_is_kept_is_small() -> None:

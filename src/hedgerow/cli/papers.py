@@ -56,6 +56,11 @@ class Paper(NamedTuple):
         return f"{', '.join(names)}: {self.title}" if names else self.title
 
     @property
+    def citation(self) -> str:
+        """The line, and where and when it appeared."""
+        return f"{self.line}. {', '.join(part for part in (self.where, self.year) if part)}"
+
+    @property
     def rooms(self) -> tuple[str, ...]:
         """Folders of the package that name it, a protocol's or a file at most two names deep.
 

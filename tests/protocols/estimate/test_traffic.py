@@ -1,11 +1,12 @@
 """What is foreseen of a job, against the meter of one that was run: bytes, rounds, who waits."""
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bench.estimate import Case, job_of
+from bench.estimate import TUNED, UNSEEN, Case, job_of, sites_of
 from hedgerow.errors import Code
 from hedgerow.net.rehearsal import Rehearsal
 from hedgerow.protocols.estimate.traffic import (
@@ -13,6 +14,7 @@ from hedgerow.protocols.estimate.traffic import (
     random_sites,
     servers_traffic,
     sites_traffic,
+    vertical_traffic,
 )
 from hedgerow.protocols.pivot.programs import OFFLINE
 from hedgerow.protocols.registry import server_protocol
@@ -114,6 +116,20 @@ def test_sites_send_under_a_cipher_that_hides_nothing_what_they_send(cardinality
     )
     assert foreseen.work["encryptions"] == done
     assert len(run.sites) < foreseen.latencies <= sum(site.meter.messages for site in run.sites) * 9
+
+
+@pytest.mark.parametrize(
+    "case", [one for one in (*TUNED, *UNSEEN) if one.protocol == "vertical-id3"], ids=str
+)
+def test_what_sites_send_is_in_the_range_that_is_named(case: Case) -> None:
+    plan, values, tables = sites_of(case)
+    note = vertical_traffic(plan, values, case.n).note
+    found = re.search(r"from ([\d.]+) to ([\d.]+) MB", note)
+    assert found is not None
+    least, most = map(float, found.groups())
+    sent = sum(sites_traffic(plan, tables).reading.payload) / 1e6
+    # Two decimals, and messages say numbers in as many digits as they take.
+    assert 0.99 * least - 0.005 < sent < 1.01 * most + 0.005
 
 
 def test_ten_times_the_rows_are_ten_times_the_bytes_and_a_few_rounds_more() -> None:

@@ -105,12 +105,17 @@ def estimate(
         print(json.dumps(head | found.to_dict()))
         return
     print(f"run {read.run_id}: protocol {read.protocol}, model {read.model_name}\n")
-    table = Table("party", "sends before", "sends then", "computes")
+    # Most protocols do nothing before rows are there.
+    two = found.offline_rounds > 0
+    table = Table("party", *(("sends before", "sends then") if two else ("sends",)), "computes")
     for one in found.parties:
-        sizes = (f"{size / 1e6:,.3f} MB" for size in (one.offline_bytes, one.online_bytes))
-        table.add_row(escape(one.party), *sizes, f"{one.computing:,.1f} s")
+        sizes = (one.offline_bytes, one.online_bytes) if two else (one.sent,)
+        cells = (f"{size / 1e6:,.3f} MB" for size in sizes)
+        table.add_row(escape(one.party), *cells, f"{one.computing:,.1f} s")
     print_table(table)
-    rounds = f"{found.offline_rounds:,} before rows are needed, {found.online_rounds:,} then"
+    rounds = f"{found.online_rounds:,}"
+    if two:
+        rounds = f"{found.offline_rounds:,} before rows are needed, {rounds} then"
     print(f"rounds: {rounds}; {found.latencies:,} messages wait for each other")
     print(f"computing: {found.computing:,.1f} s, with the start of a process at every party")
     print(

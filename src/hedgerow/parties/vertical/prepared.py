@@ -22,7 +22,7 @@ from hedgerow.parties.store.vault import About, read_arrays, write_arrays
 
 MOST_TIMES = 8
 """For one run; what is made takes time of all peers."""
-_NONE = bytes(16)
+NO_SESSION = bytes(16)
 
 
 class PreparedStock:
@@ -51,7 +51,7 @@ class PreparedStock:
         self.check_times()
         with self._store.transaction("count a preparation") as made:
             row = made.row("prepared", run=self._run)
-            times, session = (0, _NONE) if row is None else (row["times"], row["session"])
+            times, session = (0, NO_SESSION) if row is None else (row["times"], row["session"])
             made.put("prepared", {"run": self._run, "session": session, "times": times + 1})
 
     def keep(self, session: bytes, stock: Arrays, key: bytes) -> None:
@@ -74,12 +74,12 @@ class PreparedStock:
         """
         with self._store.snapshot() as made:
             row = made.row("prepared", run=self._run)
-        session = _NONE if row is None else bytes(row["session"])
+        session = NO_SESSION if row is None else bytes(row["session"])
         told = exchange_all(network, "prepared", np.frombuffer(session, np.uint8))
-        if row is None or session == _NONE:
+        if row is None or session == NO_SESSION:
             return None
         with self._store.transaction("take what was prepared") as made:
-            made.put("prepared", {**row, "session": _NONE})
+            made.put("prepared", {**row, "session": NO_SESSION})
             made.tell("took", {"run": self._run, "session": session.hex()})
         try:
             if any(other.tobytes() != session for other in told.values()):

@@ -13,7 +13,8 @@ nothing in such a table is worth stopping for.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
@@ -28,13 +29,13 @@ from hedgerow.net.meter import Reading
 from hedgerow.net.network import Array, Network, Route
 from hedgerow.net.rehearsal import Rehearsal
 from hedgerow.privacy import Leakage, Ledger
-from hedgerow.protocols.checkpoint import NoCheckpoints
+from hedgerow.protocols.checkpoint import Checkpoints, NoCheckpoints
 from hedgerow.protocols.contract import Context
 from hedgerow.protocols.growers.grouped import PLACES
 from hedgerow.protocols.hidden import programs as hidden
 from hedgerow.protocols.hidden.plan import OpenPlan, split_name
 from hedgerow.protocols.hidden.server_plan import ServerPlan
-from hedgerow.protocols.pivot.aligning import align_rows
+from hedgerow.protocols.pivot.aligning import ALIGNED, align_rows
 from hedgerow.protocols.pivot.peer_plan import PeerPlan
 from hedgerow.protocols.pivot.plan import PivotPlan
 from hedgerow.protocols.pivot.programs import OFFLINE, PeerTable, peer
@@ -56,6 +57,8 @@ from hedgerow.tables import Encoded
 
 LARGEST = "of the largest model that the plan allows; one that stops growing early sends less"
 TYPICAL = "a tree that was grown from a made-up table of these sizes"
+Around = Callable[[Network], AbstractContextManager[Checkpoints]]
+"""What members in lock-step do before and after a program, and whenever it keeps a stage."""
 _SEED = 20190827
 _PATIENCE = 3600.0
 
@@ -80,8 +83,20 @@ class Rehearsed:
         return (self.reading.only if offline else self.reading.without)(*self.offline)
 
 
+@contextmanager
+def _alone(network: Network) -> Iterator[Checkpoints]:
+    """Add nothing to the program, as on one machine."""
+    del network
+    yield NoCheckpoints()
+
+
 def servers_traffic(
-    plan: ServerPlan, protocol: str, n_uploads: int = 1, *, joined: bool = False
+    plan: ServerPlan,
+    protocol: str,
+    n_uploads: int = 1,
+    *,
+    joined: bool = False,
+    around: Around = _alone,
 ) -> Rehearsed:
     """Rehearse a training of the three servers, on so many uploads of rows, or of columns.
 
@@ -91,24 +106,29 @@ def servers_traffic(
     held = [HeldUpload(one, planes_shape_of(plan.layout, one), {}) for one in uploads]
     network = Rehearsal(SERVERS, _supposed(plan))
     terms, ledger = hidden.Terms(protocol), Ledger(domain=plan.domain)
-    hidden.server(Context(network, SERVER_NAMES, plan, job=terms, table=held, ledger=ledger))
+    with around(network) as stages:
+        hidden.server(Context(network, SERVER_NAMES, plan, terms, held, ledger, stages))
     reading = network.meter.snapshot()
     note = LARGEST if isinstance(plan, OpenPlan) else ""
     return Rehearsed(SERVER_NAMES, reading, reading.rounds, network.work, note=note)
 
 
-def peers_traffic(plan: PeerPlan, names: Sequence[str] | None = None) -> Rehearsed:
+def peers_traffic(
+    plan: PeerPlan, names: Sequence[str] | None = None, around: Around = _alone
+) -> Rehearsed:
     """Rehearse a training among peers, who have as many rows in common as the plan has room for."""
     network, n = Rehearsal(plan.n_peers, _supposed(plan)), plan.capacity
     ledger, found = Ledger(domain=plan.domain), Reading(range(plan.n_peers), {})
     plan.charge(ledger)
     latencies, work = 0, Counter[str]()
-    if plan.align == "ring":
-        aligned = _alignment(plan)
-        found, latencies, work = aligned.reading, aligned.latencies, Counter(aligned.work)
     table = PeerTable({}, n, ids=np.zeros(0, np.int64))
     given = replace(plan, align="given") if plan.align == "ring" else plan
-    peer(Context(network, peer_names(plan), given, table=table, ledger=ledger))
+    with around(network) as stages:
+        if plan.align == "ring":
+            aligned = _alignment(plan)
+            found, latencies, work = aligned.reading, aligned.latencies, Counter(aligned.work)
+            stages.save(ALIGNED, {})
+        peer(Context(network, peer_names(plan), given, None, table, ledger, stages))
     reading = network.meter.snapshot()
     both = Reading(reading.parties, found.traffic | reading.traffic)
     note = LARGEST if isinstance(plan, PivotPlan) and not plan.is_noisy else ""
@@ -154,7 +174,11 @@ def vertical_traffic(
         key=lambda one: sum(one.reading.payload),
     )
     least, most = (sum(one.reading.payload) / 1e6 for one in (found[0], found[-1]))
-    note = f"of {TYPICAL}: from {least:,.2f} to {most:,.2f} MB in all, as the best attributes lie"
+    note = (
+        f"of {TYPICAL}, the middle one of {len(found)}, which sent from {least:,.2f} to "
+        f"{most:,.2f} MB in all, as the best attributes lie: it depends on the rows, and other "
+        "rows may send more or less"
+    )
     return replace(found[len(found) // 2], note=note)
 
 

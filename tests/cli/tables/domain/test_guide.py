@@ -82,6 +82,20 @@ def test_flags_name_what_is_public_and_all_of_it_has_to_be_named() -> None:
     assert other.target.classes == (True, False)
 
 
+def test_what_was_read_and_what_was_typed_are_told_apart() -> None:
+    flags = ("--public", "age=0:120", "--public", "ward", "--public", "ill=false,true")
+    text, said = suggest(*flags)
+    assert "was read typed in its place to be confirmed" in said
+    assert re.search(r"age int64 0 18 to 77 0 to 120 confirmed", said)
+    assert re.search(r"ward string 13 a, b, c confirmed", said)
+    comments = [line for line in text.splitlines() if line.startswith("# ")]
+    assert "# kind: read from the data, bounds: typed; confirmed as public" in comments
+    assert "# task: read from the data, classes: typed; confirmed as public" in comments
+    read = "# kind, categories, and whether values may be missing: read from the data"
+    assert f"{read}, confirmed as public" in comments
+    assert "typed" not in suggest("--public", "ward")[1]
+
+
 def test_of_values_that_were_typed_no_row_changes_the_file() -> None:
     flags = ("--public", "age=0:120", "--public", "ward=a,b,c", "--public", "y=0:1")
     texts = []

@@ -35,11 +35,13 @@ _BLOCK = "[[attributes]]"
 class Draft:
     """A domain whose facts were read from rows, and the columns that somebody has confirmed.
 
-    `bins`: of numeric columns whose bounds somebody gives.
+    `typed`: those of them whose values somebody has given, in place of what was read. `bins`: of
+    numeric columns whose bounds somebody gives.
     """
 
     domain: Domain
     public: frozenset[str] = frozenset()
+    typed: frozenset[str] = frozenset()
     bins: int = DEFAULT_BINS
 
     @property
@@ -77,7 +79,8 @@ class Draft:
                 change = attributes[i].model_dump() | _changed(attributes[i], values, self.bins)
                 attributes[i] = Attribute.model_validate(change)
             domain = domain.model_copy(update={"attributes": tuple(attributes)})
-        return replace(self, domain=domain, public=self.public | {name})
+        typed = self.typed | {name} if values is not None else self.typed - {name}
+        return replace(self, domain=domain, public=self.public | {name}, typed=typed)
 
     def confirm_flag(self, flag: str) -> Draft:
         """Return it after ``NAME`` or ``NAME=VALUES``; a name may have that sign in it."""
@@ -92,7 +95,7 @@ class Draft:
         return replace(self, domain=Domain.model_validate(data))
 
     def to_toml(self) -> str:
-        """Return the file, in which comments say what is confirmed and what was read."""
+        """Return the file, in which comments say what was read, typed and confirmed."""
         whole = not self.unconfirmed
         text = (self.domain.confirm_public() if whole else self.domain).to_toml()
         facts = iter(self.domain.attributes)
@@ -121,17 +124,24 @@ class Draft:
         return head
 
     def _comment(self, fact: Attribute | Target) -> str:
+        if fact.name in self.typed:
+            kind, values = _kind_and_values(fact)
+            return f"# {kind}: read from the data, {values}: typed; confirmed as public"
         if fact.name in self.public:
-            return f"# {_what(fact)}: confirmed as public"
+            return f"# {_what(fact)}: read from the data, confirmed as public"
         return f"# {_what(fact)}: read from the data, not public"
 
 
-def _what(fact: Attribute | Target) -> str:
+def _kind_and_values(fact: Attribute | Target) -> tuple[str, str]:
     if isinstance(fact, Target):
-        return f"task, {'bounds' if fact.classes is None else 'classes'}"
+        return "task", "bounds" if fact.classes is None else "classes"
     read = "bounds" if fact.edges is None else "bounds, edges"
-    values = read if fact.categories is None else "categories"
-    return f"kind, {values}, and whether values may be missing"
+    return "kind", read if fact.categories is None else "categories"
+
+
+def _what(fact: Attribute | Target) -> str:
+    more = "" if isinstance(fact, Target) else ", and whether values may be missing"
+    return ", ".join(_kind_and_values(fact)) + more
 
 
 def _values(fact: Attribute | Target) -> tuple[Category, ...] | None:
@@ -210,8 +220,8 @@ def _is_moment(rows: pa.Table, name: str) -> bool:
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
-def _read_text(fact: Attribute | Target, rows: pa.Table) -> str:
-    """Say what was read of a column, for its owner's eyes."""
+def _values_text(fact: Attribute | Target, rows: pa.Table) -> str:
+    """Say which values a column has, for its owner's eyes."""
     listed = _values(fact)
     if listed is not None:
         more = "" if len(listed) <= _SHOWN else f", ... ({len(listed)} in all)"
@@ -240,16 +250,19 @@ def may_name_people(draft: Draft, rows: pa.Table) -> dict[str, str]:
     return found
 
 
-def print_draft(draft: Draft, rows: pa.Table, console: Console) -> None:
-    """Print what was read, and what has to be confirmed."""
+def print_draft(draft: Draft, read: Draft, rows: pa.Table, console: Console) -> None:
+    """Print what was read, what was typed in place of it, and what has to be confirmed."""
     table = Table(title=f"Read from {rows.num_rows:,} rows, for their owner's eyes", box=None)
-    for heading in ("column", "type", "missing", "was read", "to be confirmed as public"):
+    typed = ("typed in its place",) if draft.typed else ()
+    for heading in ("column", "type", "missing", "was read", *typed, "to be confirmed as public"):
         table.add_column(heading, justify="left", overflow="fold")
-    for fact in draft.facts:
+    for was, fact in zip(read.facts, draft.facts, strict=True):
         column = rows.column(fact.name)
         # Of floats, NaN is missing as well.
         missing = pc.sum(pc.is_null(column, nan_is_null=True)).as_py() or 0
-        cells = fact.name, str(column.type), f"{missing:,}", _read_text(fact, rows)
+        cells = [fact.name, str(column.type), f"{missing:,}", _values_text(was, rows)]
+        if typed:
+            cells.append(_values_text(fact, rows) if fact.name in draft.typed else "")
         done = "confirmed" if fact.name in draft.public else _what(fact)
         table.add_row(*map(escape, cells), done)
     console.print(table)
@@ -268,7 +281,7 @@ def ask(draft: Draft, rows: pa.Table, people: dict[str, str], console: Console) 
         keys = f"y / {'' if is_target else 'x / '}{example} / Enter"
         why = f" (it {people[fact.name]}: it may name people)" if fact.name in people else ""
         while True:
-            question = f"{fact.name}: {_read_text(fact, rows)}{why} [{keys}]"
+            question = f"{fact.name}: {_values_text(fact, rows)}{why} [{keys}]"
             answer = typer.prompt(question, default="", show_default=False, err=True).strip()
             try:
                 draft = _answered(draft, fact, answer)

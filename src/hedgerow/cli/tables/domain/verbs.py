@@ -98,7 +98,7 @@ def suggest(
                 expected=f"one of the columns {name_list(rows.column_names)}", found=repr(name)
             )
         rows = rows.drop_columns([name])
-    made = Draft(
+    made = read = Draft(
         Domain.suggest(rows, target, max_bins=bins, spacing="uniform", task=task.value, quiet=True),
         bins=bins,
     )
@@ -107,7 +107,7 @@ def suggest(
     if capacity is not None:
         made = made.with_capacity(capacity)
     note, people = Console(stderr=True), may_name_people(made, rows)
-    print_draft(made, rows, note)
+    print_draft(made, read, rows, note)
     if task is Task.auto:
         _say_classes(made.domain, note)
     for name, why in people.items():
