@@ -1,4 +1,4 @@
-"""``python -m bench NAME [--json]``: run one benchmark and print its rows."""
+"""``python -m bench NAME [--json] [--groups GROUP ...]``: run one benchmark and print its rows."""
 
 from __future__ import annotations
 
@@ -26,9 +26,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("name", choices=names())
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--groups", nargs="+", help="some groups of its cases alone, such as: a c")
     arguments = parser.parse_args()
+    module = importlib.import_module(f"bench.{arguments.name}")
+    groups = getattr(module, "GROUPS", {})
+    if unknown := set(arguments.groups or ()) - set(groups):
+        parser.error(f"{arguments.name} has no groups {sorted(unknown)}; it has {list(groups)}")
     try:
-        rows = importlib.import_module(f"bench.{arguments.name}").run()
+        rows = module.run(arguments.groups) if arguments.groups else module.run()
     except HedgerowError as error:
         parser.exit(2, f"{error}\nData sets are read from $HEDGEROW_DATA, now {folder()}.\n")
     result = {"name": arguments.name, "machine": machine(), "rows": rows}

@@ -375,37 +375,74 @@ def far_rows(case: Case) -> list[dict[str, Any]]:
     return [row(f"(f) at 40 ms: {case}", far["seconds"], **figures)]
 
 
-def published() -> list[dict[str, Any]]:
+def published(rows: Sequence[int] = (2_000, 4_000)) -> list[dict[str, Any]]:
     """Measure ours beside the linear step as published, packed and not; that grows with rows."""
     found = []
-    for n, steps in ((2_000, ("paillier", "paillier unpacked")), (4_000, ("paillier unpacked",))):
+    for n in rows:
         case = Case(n=n, each=5, depth=2)
-        ours = measure(case)["seconds"]
-        for linear in steps:
-            theirs = measure(replace(case, linear=linear))["seconds"]
-            found.append(row(f"(b) {linear}: {case}", ours, theirs))
+        ours = measure(case)
+        for name, linear in (("packed", "paillier"), ("unpacked", "paillier unpacked")):
+            theirs = measure(replace(case, linear=linear))
+            notes = {"ours_cpu": round(ours["cpu"], 1), "peer_cpu": round(theirs["cpu"], 1)}
+            for key in ("offline_mb", "online_mb"):
+                notes[f"ours_{key}"], notes[f"peer_{key}"] = round(ours[key]), round(theirs[key])
+            name_of = f"(b) paillier {name}: {case}"
+            found.append(row(name_of, ours["seconds"], theirs["seconds"], **notes))
     return found
 
 
-def run() -> list[dict[str, Any]]:
-    """Measure all cases."""
+def growth() -> list[dict[str, Any]]:
+    """Measure what more rows, peers, attributes, bins and levels cost, one at a time."""
     default, small = Case(), Case(n=10_000)
+    cases = [replace(default, n=n) for n in (20_000, 100_000, 200_000)]
+    cases.append(Case(n=1 << 20, each=5))
+    cases += [replace(small, m=m) for m in (2, 3, 4, 5, 6)]
+    cases += [replace(small, each=d) for d in (5, 30, 60)]
+    cases += [replace(small, bins=b) for b in (2, 16, 32, 64)]
+    cases += [replace(small, depth=h) for h in (2, 3, 5, 6)]
+    return [r for case in cases for r in rows_of("(c)", case)]
+
+
+def hiding(rows: int = 50_000) -> list[dict[str, Any]]:
+    """Measure what hiding costs (d), and answers of each level (e)."""
+    found = []
+    for hide in ("nothing", "thresholds", "features", "peers"):
+        case = Case(n=rows, hide=hide, asked=1_000)
+        (training,) = rows_of("(d)", case)
+        each = training["answers"] / case.asked
+        spent = {key: training[f"answers_{key}"] for key in ("offline", "cpu", "rounds", "mb")}
+        found += [training, row(f"(e) an answer of {case.asked:,}: {case}", each, **spent)]
+    return found
+
+
+def far() -> list[dict[str, Any]]:
+    """Measure the default with round trips of 40 ms."""
+    return [r for hide in ("nothing", "thresholds") for r in far_rows(Case(hide=hide))]
+
+
+def lines() -> list[dict[str, Any]]:
+    """Measure logistic regression."""
+    linear = Case(classes=2, epochs=3, asked=1_000)
+    settings = ((8, "nothing"), (8, "weights"), (64, "nothing"))
+    cases = [replace(linear, bins=bins, hide=hide) for bins, hide in settings]
+    return [r for case in cases for r in rows_of("(i)", case)]
+
+
+GROUPS: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    "a": lambda: rows_of("(a)", Case()),
+    "b": published,
+    "c": growth,
+    "d": hiding,
+    "f": far,
+    "g": lambda: rows_of("(g)", Case(ahead=True)),
+    "h": boosted,
+    "i": lines,
+}
+
+
+def run(groups: Sequence[str] = tuple(GROUPS)) -> list[dict[str, Any]]:
+    """Measure all cases, or those of some groups."""
     warm = Case(n=500, depth=2)
     for hide in ("nothing", "peers"):
         measure(replace(warm, hide=hide, asked=10))
-    found = rows_of("(a)", default) + published()
-    found += [r for n in (20_000, 100_000, 200_000) for r in rows_of("(c)", replace(default, n=n))]
-    found += rows_of("(c)", Case(n=1 << 20, each=5))
-    found += [r for m in (2, 4, 6) for r in rows_of("(c)", replace(small, m=m))]
-    found += [r for d in (5, 30, 60) for r in rows_of("(c)", replace(small, each=d))]
-    found += [r for b in (2, 16, 32, 64) for r in rows_of("(c)", replace(small, bins=b))]
-    found += [r for h in (2, 3, 5, 6) for r in rows_of("(c)", replace(small, depth=h))]
-    for hide in ("nothing", "thresholds", "features", "peers"):
-        found += rows_of("(d)", replace(default, hide=hide, asked=1_000))
-    for hide in ("nothing", "thresholds"):
-        found += far_rows(replace(default, hide=hide))
-    found += rows_of("(g)", replace(default, ahead=True)) + boosted()
-    linear = replace(default, classes=2, epochs=3, asked=1_000)
-    for bins, hide in ((8, "nothing"), (8, "weights"), (64, "nothing")):
-        found += rows_of("(i)", replace(linear, bins=bins, hide=hide))
-    return found
+    return [found for group in groups for found in GROUPS[group]()]

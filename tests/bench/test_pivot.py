@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bench.consortium.wan import DELAY
-from bench.pivot import Case, activations, far_rows, rows_of, run_far
+from bench.pivot import Case, activations, far_rows, hiding, published, rows_of, run_far
 from hedgerow.net.network import Network, Route
 
 pytestmark = pytest.mark.slow
@@ -62,3 +62,21 @@ def test_a_tiny_case_far_apart() -> None:
     (found,) = far_rows(Case(n=40, m=2, each=2, classes=2, depth=1))
     # No round can be shorter than the way; both runs have the same rounds.
     assert found["ours"] >= DELAY * found["rounds"] > 0
+
+
+def test_ours_beside_paillier_has_names_and_ratios() -> None:
+    packed, unpacked = published((30,))
+    assert packed["case"].startswith("(b) paillier packed: 30 rows")
+    assert unpacked["case"].startswith("(b) paillier unpacked: 30 rows")
+    for found in (packed, unpacked):
+        assert found["ratio"] == found["peer"] / found["ours"]
+        assert found["peer_cpu"] > 0 < found["ours_cpu"]
+    assert unpacked["peer"] > packed["peer"] > packed["ours"]
+
+
+def test_every_level_of_hiding_has_answers() -> None:
+    found = hiding(300)
+    assert [row["case"][:3] for row in found] == ["(d)", "(e)"] * 4
+    for training, answer in zip(found[::2], found[1::2], strict=True):
+        assert 0 < answer["ours"] < training["ours"]
+        assert answer["rounds"] > 0 < answer["mb"]
