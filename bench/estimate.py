@@ -1,14 +1,17 @@
 """What `hedgerow estimate` says of jobs, beside what they took: processes over TLS on this machine.
 
-Processor seconds are compared, of all parties together and with the start of their processes: those
-of the wall follow from whatever else this machine does. `TUNED` jobs made the coefficients of
-`hedgerow.protocols.estimate.seconds`; `UNSEEN` ones were first run after these stood. ``python -m
-bench.estimate`` writes the tables of the page about cost.
+Processor seconds are compared, of all parties together and with the start of their processes, which
+other work on the machine changes little; and seconds on the wall, for which the parties share the
+cores of this machine: these say something on a quiet one alone. `TUNED` jobs made the coefficients
+of `hedgerow.protocols.estimate.seconds`; `UNSEEN` ones were first run after these stood. ``python
+-m bench.estimate`` writes the tables of the page about cost.
 """
 
 from __future__ import annotations
 
+import os
 import resource
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -257,7 +260,8 @@ TYPICAL = {
 }
 """Jobs of the page about cost: three owners, peers or sites each, and what varies."""
 
-LAN, WAN = Link(0.5, 1000), Link(40, 100)
+LAN, WAN, LOOPBACK = Link(0.5, 1000), Link(40, 100), Link(0.1, 10_000)
+CORES = len(os.sched_getaffinity(0))
 
 
 def page() -> Iterator[str]:
@@ -277,13 +281,18 @@ def run() -> list[dict[str, Any]]:
     """Compare the jobs that nothing was tuned on."""
     rows = []
     for case in UNSEEN:
-        foreseen, sent, measured = measure(case)
+        foreseen, sent, measured, wall = measure(case)
         speed, parties = Speed.here(), range(len(foreseen.parties))
         estimated = sum(processor_seconds(amounts(foreseen, i), speed) for i in parties)
+        waiting = LOOPBACK.seconds(foreseen.latencies, 0)
+        estimated_wall = max(estimated / CORES, estimated / len(parties)) + waiting
         bytes_of = [sum(reading.payload) for reading in (foreseen.reading, sent)]
         more = {
             "estimated_seconds": estimated,
             "seconds_ratio": estimated / measured,
+            "wall": wall,
+            "estimated_wall": estimated_wall,
+            "wall_ratio": estimated_wall / wall,
             "bytes": bytes_of[1],
             "estimated_bytes": bytes_of[0],
             "bytes_ratio": bytes_of[0] / bytes_of[1],
@@ -294,12 +303,12 @@ def run() -> list[dict[str, Any]]:
     return rows
 
 
-def measure(case: Case) -> tuple[Rehearsed, Reading, float]:
-    """Return what was foreseen, what was sent, and the processor seconds of all parties."""
+def measure(case: Case) -> tuple[Rehearsed, Reading, float, float]:
+    """Return what was foreseen, what was sent, processor seconds of all parties, and the wall's."""
     foreseen, run = job_of(case)
-    before = _children()
+    before, begin = _children(), time.perf_counter()
     sent = run("processes")
-    return foreseen(), sent, _children() - before
+    return foreseen(), sent, _children() - before, time.perf_counter() - begin
 
 
 def _children() -> float:
