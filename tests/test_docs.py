@@ -8,8 +8,10 @@ import shlex
 from pathlib import Path
 
 import pytest
+from sklearn.base import BaseEstimator
 from typer.testing import CliRunner
 
+import hedgerow
 from hedgerow.cli.main import app
 from hedgerow.parties.runs.jobs import load_job
 from tests.command_lines import check_command
@@ -65,6 +67,18 @@ def test_every_block_that_newcomers_read_is_run() -> None:
     assert sorted(found["console"]) == sorted([readme_commands(), *start_blocks("console")])
     assert found["toml"] == start_blocks("toml")
     assert [text.split()[0] for text in found[""]] == ["make", "0.909"]
+
+
+def test_every_estimator_stands_in_the_table_of_trust_models() -> None:
+    found = {name: getattr(hedgerow, name) for name in hedgerow.__all__}
+    estimators = {
+        name
+        for name, value in found.items()
+        if isinstance(value, type) and issubclass(value, BaseEstimator)
+    }
+    rows = [line for line in (ROOT / "README.md").read_text().splitlines() if line[:1] == "|"]
+    named = set(re.findall(r"`(\w+?(?:Classifier|Regressor|Regression))\b", "\n".join(rows)))
+    assert named == estimators
 
 
 def commands(page: Path) -> list[list[str]]:
