@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from io import BytesIO
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -27,6 +27,8 @@ _SAID_ONCE = ("font-family", "font-style", "font-variant", "font-stretch", "stro
               "stroke-linecap", "stroke-dashoffset", "stroke-miterlimit")  # fmt: skip
 _COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 _NUMBER = re.compile(r"-?\d+\.\d+")
+_POINT = re.compile(r"(-?[\d.]+) (-?[\d.]+)")
+_LINES = re.compile(r"M[-.\d]+ [-.\d]+(?:L[-.\d]+ [-.\d]+)+")
 _READABLE = 0.25
 """Relative luminance that a line has on a dark page at least."""
 
@@ -62,8 +64,11 @@ def small(written: bytes, title: str, description: str) -> str:
             value = _rounded(element.attrib.pop(key, ""))
             if value:
                 element.set(key, value)
+    _draw_lines_where_they_are(root)
     for element in root.iter():
         element[:] = _joined(list(element))
+    for path in root.iter(f"{{{SVG}}}path"):
+        path.set("d", _LINES.sub(_steps, path.get("d", "")))
     root.attrib |= {"role": "img"}
     for i, (tag, text) in enumerate(
         (("title", title), ("desc", description), ("style", _styles(looks, colours)))
@@ -93,6 +98,26 @@ def _prune(parent: ET.Element) -> None:
             kept.append(child)
     parent[:] = kept
     parent.text = parent.text if parent.tag == f"{{{SVG}}}text" else None
+
+
+def _draw_lines_where_they_are(root: ET.Element) -> None:
+    """Replace what refers to straight lines by these lines, which is shorter."""
+    named = {path.get("id"): path.get("d", "") for path in root.iter(f"{{{SVG}}}path")}
+    straight = {f"#{name}": d for name, d in named.items() if name and "C" not in d}
+    for use in root.iter(f"{{{SVG}}}use"):
+        lines = straight.get(use.get("href", ""))
+        if lines is not None:
+            use.tag = f"{{{SVG}}}path"
+            use.set("d", _moved(lines, float(use.attrib.pop("x")), float(use.attrib.pop("y"))))
+            del use.attrib["href"]
+    for parent in root.iter():
+        for defs in parent.findall(f"{{{SVG}}}defs"):
+            if all(f"#{one.get('id')}" in straight for one in defs):
+                parent.remove(defs)
+
+
+def _moved(lines: str, right: float, down: float) -> str:
+    return _POINT.sub(lambda at: f"{float(at[1]) + right:.1f} {float(at[2]) + down:.1f}", lines)
 
 
 def _joined(children: list[ET.Element]) -> list[ET.Element]:
@@ -136,6 +161,14 @@ def _rounded(text: str) -> str:
     text = _NUMBER.sub(lambda number: f"{float(number[0]):.1f}".removesuffix(".0"), text)
     text = re.sub(r"\s*\n\s*|rotate\(-?0 [^)]*\)", "", text)
     return re.sub(r"\s*([A-Za-z])\s*", r"\1", text).strip()
+
+
+def _steps(lines: re.Match[str]) -> str:
+    """Return points that lines join as steps from each to the next, which are shorter numbers."""
+    at = [round(10 * float(number)) for number in re.findall(r"[-.\d]+", lines[0])]
+    steps = zip(at[2:], at[3:], at, at[1:], strict=False)
+    told = [f"{(x - a) / 10:g} {(y - b) / 10:g}" for x, y, a, b in islice(steps, 0, None, 2)]
+    return f"M{at[0] / 10:g} {at[1] / 10:g}l{' '.join(told)}".replace(" -", "-")
 
 
 def _styles(looks: dict[str, str], colours: dict[str, str]) -> str:
