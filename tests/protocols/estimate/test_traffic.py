@@ -95,8 +95,10 @@ def test_uploads_of_several_owners(partition: str) -> None:
 @pytest.mark.parametrize("method", ["noisy-counts", "local-rnm", "secure-counts"])
 def test_owners_send_as_much_as_in_a_tree_with_as_many_splits(method: str) -> None:
     plan = {"method": method, "epsilon": 40.0, "n_splits": 3, "max_depth": 2}
-    foreseen, sent = compared(Case("topdown", 3_000, 4, 4, plan))
+    case = Case("topdown", 3_000, 4, 4, plan)
+    foreseen, sent = compared(case)
     assert foreseen.reading.parties == sent.parties
+    assert foreseen.reading.payload == job_of(case)[0]().reading.payload
     np.testing.assert_allclose(foreseen.reading.payload, sent.payload, rtol=0.05)
 
 

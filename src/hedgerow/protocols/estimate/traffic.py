@@ -28,7 +28,7 @@ from hedgerow.net.mesh import Mesh, MeshNetwork
 from hedgerow.net.meter import Reading
 from hedgerow.net.network import Array, Network, Route
 from hedgerow.net.rehearsal import Rehearsal
-from hedgerow.privacy import Leakage, Ledger
+from hedgerow.privacy import Leakage, Ledger, NoiseSource
 from hedgerow.protocols.checkpoint import Checkpoints, NoCheckpoints
 from hedgerow.protocols.contract import Context
 from hedgerow.protocols.growers.grouped import PLACES
@@ -143,7 +143,10 @@ def peers_traffic(
 
 
 def topdown_traffic(plan: TopDownPlan, owners: Sequence[str]) -> Rehearsed:
-    """Rehearse DP-TopDown: it is grown from tables made up at random, with noise."""
+    """Rehearse DP-TopDown: it is grown from tables made up at random, with noise.
+
+    Both are the same each time, so that the same job is said to send the same: nothing is private.
+    """
     first, rng = coordinator_seat(plan), np.random.default_rng(_SEED)
     members = (*SERVER_NAMES[:first], "coordinator", *owners)
     room = (plan.capacity or 1 << 12) // len(owners)
@@ -152,8 +155,12 @@ def topdown_traffic(plan: TopDownPlan, owners: Sequence[str]) -> Rehearsed:
     def attend(network: Network) -> None:
         (party, *_) = network.local
         table = tables[members[party]] if party > first else None
-        job = Owners(tuple(owners))
-        topdown_program(plan, party)(Context(network, members, plan, job=job, table=table))
+        noise: dict[str, Any] = {
+            "seed": _SEED,
+            "source": NoiseSource.insecure_seeded(_SEED + party),
+        }
+        here = Context(network, members, plan, job=Owners(tuple(owners)), table=table, **noise)
+        topdown_program(plan, party)(here)
 
     seats = [(party,) for party in range(first, len(members))]
     return _by_mail(members, [*seats, tuple(range(first))][: len(seats) + bool(first)], attend)
