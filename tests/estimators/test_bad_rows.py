@@ -6,12 +6,15 @@ import warnings
 from collections import Counter, UserList, deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hedgerow import (
     Account,
@@ -23,6 +26,7 @@ from hedgerow import (
     HiddenTreeClassifier,
     MedianForestClassifier,
     MedianForestRegressor,
+    PivotTreeClassifier,
     Target,
     TopDownTreeClassifier,
 )
@@ -30,6 +34,8 @@ from hedgerow.errors import Code, HedgerowError, HedgerowWarning
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.tables import Batches, Encoded, encode
 from hedgerow.tables.absorbing import AbsorbedRows
+from hedgerow.tables.encode import rows_within
+from tests.tables.table_strategies import relaxed
 
 AGE = Attribute(name="age", kind="numeric", bounds=(0, 100), bins=5, outside="error")
 WARD = Attribute(name="ward", kind="categorical", categories=("a", "b"))
@@ -169,9 +175,101 @@ def test_the_rules_are_those_that_the_page_states() -> None:
             "x1": {"missing": 1, "unlisted": 1, "unreadable": 1},
         },
         "rows without a target": 2,
+        "rows without an id of their own": 0,
         "rows over the capacity": 0,
         "broken lines": 0,
     }
+
+
+PEERS = CLASSES.model_copy(update={"capacity": 8})
+PEER_TABLES: dict[str, tuple[list[Any], ...]] = {
+    "none": ([], [], [], []),
+    "plain": ([30, 80, 50], ["a", "b", "a"], [0, 1, 0], [7, 8, 9]),
+    "bad": ([-5, "x", None, 50], [None, "z", 7, "a"], [0, None, "q", 1], [7, 7, None, "x"]),
+    "over the capacity": ([50] * 20, ["a", "b"] * 10, [0, 1] * 10, list(range(20))),
+}
+
+
+@pytest.mark.parametrize("ids", [False, True])
+def test_nothing_but_the_noise_differs_between_tables_of_peers(ids: bool) -> None:
+    shown = set()
+    for ages, wards, y, names in PEER_TABLES.values():
+        # No budget pays for what a ring shows to peers: who is common.
+        account = Account(Ledger()) if ids else an_account()
+        model = PivotTreeClassifier(
+            domain=PEERS, max_depth=1, noise="splits+leaves", epsilon=1.0, account=account
+        )
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            if ids:
+                # One id is a text, at one peer; a row more is at the other.
+                tables = {"age": ages}, {"ward": [*wards, "a"]}
+                model.fit_peers(tables, [None, [*y, 0]], [names, [*names, "new"]])
+            else:
+                model.fit_peers(({"age": ages}, {"ward": wards}), [None, y])
+        said = [str(warning.message) for warning in caught if warning.category is HedgerowWarning]
+        ledger = str(model.privacy_)
+        assert "at most 8 rows" in ledger
+        assert model.tree_.n_nodes == 3
+        copy = pickle.loads(pickle.dumps(model.set_params(account=None)))
+        assert copy.online_ is copy.offline_ is None
+        assert model.online_.payload
+        shown.add((tuple(said), ledger, repr(model), repr(model.owner_only_)))
+        model.set_params(account=an_account())
+        whole = PivotTreeClassifier(**model.get_params())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", HedgerowWarning)
+            whole.fit([list(row) for row in zip(ages, wards, strict=True)], y)
+        assert whole.tree_.n_nodes == 3
+    assert len(shown) == 1
+
+
+def test_peers_leave_out_what_one_of_them_cannot_use() -> None:
+    """By places, at all of them; the tree is that of the rows that are left."""
+    # One cut alone is best, so that what little noise there is decides nothing.
+    ages, wards = [50, 70, "x", 70, 50, 70, 70], ["a", "b", None, "a", "b", "q", "a"]
+    y, clean = [0, 1, None, 1, 0, "q", 1], [0, 1, 3, 4, 6]
+    noisy = PivotTreeClassifier(
+        n_peers=2, domain=PEERS, max_depth=1, noise="splits+leaves", epsilon=600.0
+    )
+    with pytest.raises(HedgerowError):
+        noisy.fit_peers(({"age": ages}, {"ward": wards}), [None, y])
+    noisy.set_params(bad_rows="absorb")
+    noisy.fit_peers(({"age": ages}, {"ward": wards}), [None, y])
+    assert noisy.owner_only_.without_target == 2
+    tidy = PivotTreeClassifier(**noisy.get_params() | {"bad_rows": "error"})
+    tidy.fit([[ages[i], wards[i]] for i in clean], [y[i] for i in clean])
+    assert noisy.tree_.to_dict() == tidy.tree_.to_dict()
+    # Exact trees promise nothing that an error would break.
+    exact = PivotTreeClassifier(n_peers=2, domain=PEERS, bad_rows="absorb")
+    with pytest.raises(HedgerowError):
+        exact.fit_peers(({"age": ages}, {"ward": wards}), [None, y])
+
+
+@relaxed
+@given(
+    st.lists(st.sets(st.integers(0, 40), min_size=3), min_size=2, max_size=4),
+    st.integers(1, 12),
+    st.integers(41, 60),
+    st.randoms(use_true_random=False),
+)
+def test_beyond_the_capacity_one_more_record_at_all_peers_replaces_one_at_most(
+    tables: list[set[int]], capacity: int, more: int, order: Random
+) -> None:
+    def common(added: set[int]) -> set[int]:
+        kept = []
+        for table in tables:
+            ids = list(table | added)
+            order.shuffle(ids)
+            there = np.ones(len(ids), dtype=np.bool_)
+            rows = rows_within(there, capacity, AbsorbedRows(), np.array(ids))
+            assert len(rows) == min(capacity, len(ids))
+            kept.append({ids[row] for row in rows})
+        return set.intersection(*kept)
+
+    before, after = common(set()), common({more})
+    assert len(before - after) <= 1
+    assert len(after - before) <= 1
 
 
 @pytest.mark.parametrize("place", [0, 2, 5])

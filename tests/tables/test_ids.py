@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.errors import HedgerowError
+from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.tables.column import Column
-from hedgerow.tables.ids import id_bytes, repeated_rows, row_ids
+from hedgerow.tables.ids import id_bytes, read_ids, repeated_rows, row_ids
 from tests.tables.table_strategies import relaxed
 
 
@@ -47,6 +48,7 @@ def test_strings(values):
         ([True, False], "H109"),
         ([None, None], "H101"),
         (np.array([2**63], dtype=np.uint64), "H109"),
+        (["a", "b" * 257], "H109"),
     ],
 )
 def test_refused(values, number):
@@ -68,6 +70,31 @@ def test_an_id_is_read_alone():
     assert row_ids(Column("id", ["7", "-3", 0, np.int8(5)])).tolist() == [7, -3, 0, 5]
     with pytest.raises(HedgerowError, match=r"H110.*row 0: 7, row 1: '7'"):
         row_ids(Column("id", [7, "7", "x"]))
+
+
+@pytest.mark.parametrize(
+    ("values", "read", "usable"),
+    [
+        ([3, 1, 3, 2], [3, 1, 3, 2], [False, True, False, True]),
+        (["3", 1, None, 3], [3, 1, 0, 3], [False, True, False, False]),
+        ([0, None, 2.5, 2**63], [0, 0, 0, 0], [True, False, False, False]),
+        (np.array([7, np.nan, 2.5, 2.0**53]), [7, 0, 0, 0], [True, False, False, False]),
+        (["b", "x" * 256, "y" * 257], ["b", "x" * 256, ""], [True, True, False]),
+        (["b", 7, "7", True, "\ud800"], ["b", "7", "7", "", ""], [True] + [False] * 4),
+        ([], [], []),
+    ],
+)
+def test_absorbed_ids_are_those_of_one_row(values, read, usable):
+    absorbed = AbsorbedRows()
+    ids, own = read_ids(Column("id", values), absorbed)
+    assert ids.tolist() == read
+    assert own.tolist() == usable
+    assert absorbed.without_id == usable.count(False)
+    # As bytes they do not depend on what else is in the column.
+    kept = [v for v, ok in zip(values, usable, strict=True) if ok]
+    same = [int(v) if isinstance(v, float) else v for v in kept]
+    alone = [row_ids(Column("id", [v])) for v in same]
+    assert id_bytes(ids[own]) == [id_bytes(one)[0] for one in alone]
 
 
 def test_repeated_ids_are_shown():

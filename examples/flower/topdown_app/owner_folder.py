@@ -33,7 +33,8 @@ from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import Claim, StateFolder, check_private, replacing
 from hedgerow.parties.store.ledgers import DurableLedger
-from hedgerow.parties.topdown.part import OWNER_ONLY_FILE, encoded_table, pin_table
+from hedgerow.parties.store.own_tables import OWNER_ONLY_FILE
+from hedgerow.parties.topdown.part import encoded_table, pin_table
 from hedgerow.protocols.contract import Context
 from hedgerow.protocols.topdown.programs import ASK, TREE, owner
 from hedgerow.tables.absorbing import AbsorbedRows

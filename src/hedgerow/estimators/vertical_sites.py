@@ -13,10 +13,11 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators.table import declared_target, labels_of, numbers_of, read_domain
 from hedgerow.protocols.vertical_id3.site import SiteTable
 from hedgerow.tables import Domain, encode
+from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.tables.column import Column
-from hedgerow.tables.encode import encode_target
+from hedgerow.tables.encode import read_target, rows_within
 from hedgerow.tables.frame import view
-from hedgerow.tables.ids import row_ids
+from hedgerow.tables.ids import read_ids
 from hedgerow.tables.suggest import Task
 
 Part = tuple[list[int], SiteTable]
@@ -61,12 +62,14 @@ def parts_of_sites(
     domain: Domain | None,
     *,
     task: Task = "classification",
+    absorbed: AbsorbedRows | None = None,
     **suggest: Any,
 ) -> tuple[Domain, list[Part], int | None]:
     """Encode what each site brings, as in `VerticalID3Classifier.fit_sites`.
 
     Without a domain each site's part is read from its own table, binned as `suggest` says. Returns
     the domain of all columns, in the order of the sites; the parts; and the site with the class.
+    With `absorbed` no row is refused, and each site has at most the capacity of the domain.
     """
     holders = _holders(tables, ys, ids)
     if domain is None:
@@ -74,23 +77,42 @@ def parts_of_sites(
     target = domain.target
     if target is None or (task == "classification" and target.classes is None):
         raise Code.BAD_TARGET.error(found="a domain without target classes")
-    parts: list[Part] = []
+    groups, brought = [], []
     for i, table in enumerate(tables):
         with _at(i):
-            group = _columns(domain, table)
+            group = _columns(domain, table, empty=absorbed is not None)
             rows = _rows(table, ys[i])
-            labels = None
+            there, labels = np.ones(rows, dtype=np.bool_), None
             if ys[i] is not None:
-                labels = encode_target(Column(target.name, declared_target(ys[i], rows)), target)
-            names = np.arange(rows) if ids is None else _ids(ids[i], rows)
+                column = Column(target.name, declared_target(ys[i], rows))
+                labels, there = read_target(column, target, absorbed)
+            names: NDArray[Any] = np.arange(rows)
+            if ids is not None:
+                names, named = _ids(ids[i], rows, absorbed)
+                there &= named
             bins = np.zeros((rows, 0), dtype=np.uint8)
             if group:
-                bins = encode(table, domain.select(group, target=False)).bins
+                bins = encode(table, domain.select(group, target=False), absorbed=absorbed).bins
+        groups.append(group)
+        brought.append((bins, labels, names, there))
+    # Every column at one of the sites.
+    columns_of_sites(domain, groups, len(groups))
+    all_names = [names for _, _, names, _ in brought]
+    if ids is None:
+        _check_lengths(all_names)
+        # Rows go by their places: what one site cannot use is left out at all of them.
+        joint = np.logical_and.reduce([there for *_, there in brought])
+        brought = [(*columns, joint) for *columns, _ in brought]
+    elif absorbed is None:
+        _check_types(all_names)
+    parts: list[Part] = []
+    for group, (bins, labels, names, there) in zip(groups, brought, strict=True):
+        if absorbed is not None:
+            tally = absorbed if ids is not None or not parts else AbsorbedRows()
+            kept = rows_within(there, domain.capacity, tally, None if ids is None else names)
+            bins, labels, names = bins[kept], None if labels is None else labels[kept], names[kept]
         values = domain.n_bins[group].astype(np.int64)
         parts.append((group, SiteTable(bins, values, labels, names)))
-    # Every column at one of the sites.
-    columns_of_sites(domain, [group for group, _ in parts], len(parts))
-    _check_records([table for _, table in parts], given=ids is not None)
     if len(holders) > 1:
         _check_same_class([table for _, table in parts])
     return domain, parts, holders[0] if len(holders) == 1 else None
@@ -148,37 +170,44 @@ def _at(site: int) -> Iterator[None]:
 
 def _rows(table: Any, y: Any) -> int:
     if table is not None:
-        return view(table).n_rows
+        return view(table, empty=True).n_rows
     # What has no length is refused when it is read as labels.
     return len(y) if hasattr(y, "__len__") and np.ndim(y) else 0
 
 
-def _ids(ids: Any, rows: int) -> NDArray[Any]:
+def _ids(
+    ids: Any, rows: int, absorbed: AbsorbedRows | None
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return the ids of a site, and which of its rows have one of their own."""
     if ids is None:
         raise Code.IDS_DO_NOT_ALIGN.error(
             expected="row ids of every site, or of none", found="no ids", fix="pass its ids too"
         )
-    found = row_ids(Column("ids", ids))
+    found, usable = read_ids(Column("ids", ids), absorbed)
     if len(found) != rows:
         raise Code.WRONG_SHAPE.error(
             expected=f"{rows:,} ids, one for every row",
             found=f"{len(found):,}",
             fix="check that the table and the ids come from the same rows",
         )
-    return found
+    return found, usable
 
 
-def _check_records(tables: Sequence[SiteTable], *, given: bool) -> None:
-    """Refuse ids of two types, and without ids tables of different lengths."""
-    lengths = [table.n_records for table in tables]
-    if not given and len(set(lengths)) > 1:
+def _check_lengths(rows: Sequence[NDArray[Any]]) -> None:
+    """Refuse tables of different lengths, whose rows go by their places."""
+    lengths = [len(one) for one in rows]
+    if len(set(lengths)) > 1:
         raise Code.IDS_DO_NOT_ALIGN.error(
             expected="the same rows at every site, in the same order",
             found=" and ".join(f"{rows:,} rows at site {i}" for i, rows in enumerate(lengths)),
             fix="pass ids=, one array of row ids per site: records that not all have are left out",
         )
-    text = [i for i, table in enumerate(tables) if table.ids.dtype.kind == "U"]
-    numbers = [i for i in range(len(tables)) if i not in text]
+
+
+def _check_types(ids: Sequence[NDArray[Any]]) -> None:
+    """Refuse ids that are numbers at one site and texts at another."""
+    text = [i for i, names in enumerate(ids) if names.dtype.kind == "U"]
+    numbers = [i for i in range(len(ids)) if i not in text]
     if text and numbers:
         raise Code.IDS_DO_NOT_ALIGN.error(
             expected="whole numbers as ids at all sites, or texts at all",
@@ -192,10 +221,10 @@ def _sites(places: Sequence[int]) -> str:
     return f"site{'s' if len(places) > 1 else ''} {names}"
 
 
-def _columns(domain: Domain, table: Any) -> list[int]:
+def _columns(domain: Domain, table: Any, *, empty: bool) -> list[int]:
     if table is None:
         return []
-    names = _column_names(table)
+    names = _column_names(table, empty=empty)
     return [i for i, name in enumerate(domain.names) if name in names]
 
 
@@ -237,8 +266,8 @@ def _read_domains(
     return Domain(attributes=tuple(attributes), target=target, provenance="read from data")
 
 
-def _column_names(table: Any) -> tuple[str, ...]:
-    frame = view(table)
+def _column_names(table: Any, *, empty: bool = False) -> tuple[str, ...]:
+    frame = view(table, empty=empty)
     if not frame.named:
         raise Code.MISSING_COLUMN.error(
             expected="names for the columns of every site",

@@ -43,7 +43,7 @@ def facts_of_estimator(model: Any) -> Facts:
         ledger=ledger,
         notes=tuple(filter(None, (_PLAYED if played else "", seen.note))),
         openings=_openings(model),
-        costs=_costs(model),
+        costs=_costs(model, plan),
         parameters=tuple(
             (key, _shown(value)) for key, value in model.get_params(deep=False).items()
         ),
@@ -98,7 +98,10 @@ def _openings(model: Any) -> tuple[Openings, ...]:
     return learned_by([leakage], names, published=hasattr(model, "tree_"))
 
 
-def _costs(model: Any) -> tuple[RunCost, ...]:
+def _costs(model: Any, plan: Any) -> tuple[RunCost, ...]:
+    if isinstance(plan, PeerPlan) and plan.is_private:
+        # It follows from the number of rows.
+        return ()
     readings: Iterable[tuple[str, str]] = (
         ("offline_", "Offline, which needs no target and may be done ahead"),
         ("online_", "Online"),

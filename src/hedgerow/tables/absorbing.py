@@ -28,12 +28,13 @@ class AbsorbedRows:
 
     `values` are by column and what they were: ``clipped`` to the bounds; ``missing`` without a bin
     for it; ``unreadable`` under the declared kind; ``unlisted``. `without_target`: rows left out
-    for a target that is missing, unreadable or no class. `broken_lines` have more or fewer cells
-    than columns.
+    for a target that is missing, unreadable or no class. `without_id`: for an id that is missing,
+    unreadable, or that of several rows. `broken_lines` have more or fewer cells than columns.
     """
 
     values: dict[str, Counter[str]] = field(default_factory=dict)
     without_target: int = 0
+    without_id: int = 0
     over_capacity: int = 0
     broken_lines: int = 0
 
@@ -51,10 +52,13 @@ class AbsorbedRows:
             with self._lock:
                 self.values.setdefault(column, Counter()).update(more)
 
-    def count_rows(self, *, without_target: Any = 0, over: Any = 0, broken: Any = 0) -> None:
+    def count_rows(
+        self, *, without_target: Any = 0, without_id: Any = 0, over: Any = 0, broken: Any = 0
+    ) -> None:
         """Add counts of rows."""
         with self._lock:
             self.without_target += int(without_target)
+            self.without_id += int(without_id)
             self.over_capacity += int(over)
             self.broken_lines += int(broken)
 
@@ -64,6 +68,7 @@ class AbsorbedRows:
             self.count(column, **found)
         self.count_rows(
             without_target=other.without_target,
+            without_id=other.without_id,
             over=other.over_capacity,
             broken=other.broken_lines,
         )
@@ -76,6 +81,7 @@ class AbsorbedRows:
                 "note": OWNER_ONLY,
                 "values": columns,
                 "rows without a target": self.without_target,
+                "rows without an id of their own": self.without_id,
                 "rows over the capacity": self.over_capacity,
                 "broken lines": self.broken_lines,
             },

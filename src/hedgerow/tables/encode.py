@@ -17,7 +17,10 @@ from hedgerow.tables.categories import MISSING, OTHER_TYPE, UNLISTED, kind_of, l
 from hedgerow.tables.column import Column
 from hedgerow.tables.domain import Domain
 from hedgerow.tables.frame import Frame, map_columns, view
-from hedgerow.tables.ids import row_ids
+from hedgerow.tables.ids import id_tags, row_ids
+
+_ORDER = b"rows within a capacity"
+"""No key: which rows are used where there are too many is as public a rule as any."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,12 +90,11 @@ class Encoded:
         One record more changes which are kept by at most one record in and one out: beyond the
         capacity neighbours are those of the replace relation.
         """
-        over = np.flatnonzero(self.present)[capacity:] if capacity is not None else self.present[:0]
-        if not over.size:
+        kept = rows_within(self.present, capacity, absorbed)
+        if len(kept) == np.count_nonzero(self.present):
             return self
-        absorbed.count_rows(over=over.size)
-        present = self.present.copy()
-        present[over] = False
+        present = np.zeros_like(self.present)
+        present[kept] = True
         return replace(self, present=present)
 
     def select(self, columns: Iterable[str | int], *, target: bool = True) -> Encoded:
@@ -107,6 +109,29 @@ class Encoded:
             present=self.present,
             ids=self.ids,
         )
+
+
+def rows_within(
+    present: NDArray[np.bool_],
+    capacity: int | None,
+    absorbed: AbsorbedRows,
+    ids: NDArray[Any] | None = None,
+) -> NDArray[np.intp]:
+    """Return `capacity` rows of those that are present, in order, and count the others.
+
+    These are the first ones; with ids, by which parties match rows, those whose ids come first in
+    an order that is the same everywhere. So one record more at all parties moves one other record
+    out of what all have in common, where the last row of each table would be another record.
+    """
+    rows = np.flatnonzero(present)
+    if capacity is None or len(rows) <= capacity:
+        return rows
+    absorbed.count_rows(over=len(rows) - capacity)
+    if ids is None:
+        return rows[:capacity]
+    tags = id_tags(_ORDER, ids[rows]).view(">u8")
+    kept: NDArray[np.intp] = np.sort(rows[np.lexsort(tags.T)[:capacity]])
+    return kept
 
 
 def encode(
@@ -132,7 +157,7 @@ def encode(
     owner's eyes only. A number outside the bounds is clipped. A value that is unreadable under its
     attribute's kind, or not listed where there is no bin "other", is as missing. Missing without a
     bin for it is the middle bin of a numeric attribute, or the first category. A record whose
-    target is missing, unreadable or no class is not present. Ids stay strict.
+    target is missing, unreadable or no class is not present. Ids stay strict; see `read_ids`.
 
     H101 missing value without a rule, H102 unknown category, H103 outside the bounds where the
     domain says "error", H104 unknown class, H105 empty table, H106 duplicate column, H107 column
@@ -149,10 +174,7 @@ def encode(
         if domain.target is None:
             raise Code.BAD_TARGET.error(found="a target, and a domain that declares none")
         column = _beside(table, y, domain.target.name)
-        if absorbed is None:
-            target = encode_target(column, domain.target)
-        else:
-            target, present = absorb_target(column, domain.target, absorbed)
+        target, present = read_target(column, domain.target, absorbed)
     return Encoded(
         domain=domain,
         bins=bins,
@@ -242,10 +264,15 @@ def _encode_numeric(
         _refuse_outside(column, numbers, bounds)
 
 
-def absorb_target(
-    column: Column, target: Target, absorbed: AbsorbedRows
+def read_target(
+    column: Column, target: Target, absorbed: AbsorbedRows | None
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Encode the target as `encode_target`, and say of which records (n,) it can be used."""
+    """Encode the target as `encode_target`, and say of which records (n,) it can be used.
+
+    Without `absorbed` that is all of them, or one is refused.
+    """
+    if absorbed is None:
+        return encode_target(column, target), np.ones(len(column), dtype=np.bool_)
     if target.classes is not None:
         codes = lookup(column, target.classes)
         usable = codes >= 0

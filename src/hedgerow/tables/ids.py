@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -10,8 +11,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.tables.column import Column
 from hedgerow.tables.values import plain, whole_number
+
+LONGEST = 256
+"""Characters of an id."""
 
 
 def row_ids(column: Column) -> NDArray[Any]:
@@ -21,7 +26,7 @@ def row_ids(column: Column) -> NDArray[Any]:
     that the id 7 is the same in a CSV file as in Parquet, and with or without a text beside it.
     Where at least one id is another text, all are given as text; `id_bytes` does not depend on it.
     H101 if an id is missing, H110 if one is repeated, H109 for ids that are neither whole numbers
-    below 2^63 nor strings.
+    below 2^63 nor strings of at most 256 characters.
     """
     try:
         whole = _whole_ids(column)
@@ -48,13 +53,44 @@ def _whole_ids(column: Column) -> NDArray[np.int64] | None:
     return np.asarray(values.cast(pa.int64()).to_numpy(), dtype=np.int64)
 
 
-def _plain_ids(column: Column) -> NDArray[Any]:
-    values = column.values
+def read_ids(
+    column: Column, absorbed: AbsorbedRows | None
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return ids (n,) as `row_ids`, and which rows (n,) have one of their own.
+
+    Without `absorbed` that is all of them, or one is refused. With it, none is: rows whose id
+    cannot be read, or is that of several rows, have none. Of several none is taken, so that a
+    repeated row is one row less, and never another one; 0 or no text stands for what is no id. A
+    whole number in a column of floats is that number: libraries make one where an id is missing.
+    """
+    if absorbed is None:
+        return row_ids(column), np.ones(len(column), dtype=np.bool_)
+    ids = _whole_ids(column)
+    usable = np.ones(len(column), dtype=np.bool_)
+    if ids is None:
+        each = [_canonical(_unfloated(value)) for value in _plain_values(column)]
+        usable = np.array([_is_id(one) for one in each], dtype=np.bool_)
+        if any(type(one) is str for one in each):
+            read = zip(each, usable.tolist(), strict=True)
+            ids = np.array([str(one) if its else "" for one, its in read], dtype=np.str_)
+        else:
+            ids = np.array([one if _is_whole(one) else 0 for one in each], dtype=np.int64)
+    named = np.flatnonzero(usable)
+    usable[named[repeated_rows(ids[named])]] = False
+    absorbed.count_rows(without_id=np.count_nonzero(~usable))
+    return ids, usable
+
+
+def _plain_values(column: Column) -> Sequence[Any]:
     if column.is_plain:
-        found = column.plain_values
-    else:
-        each = values if isinstance(values, np.ndarray) else values.to_pylist()
-        found = [plain(value) for value in each]
+        return column.plain_values
+    values = column.values
+    each = values if isinstance(values, np.ndarray) else values.to_pylist()
+    return [plain(value) for value in each]
+
+
+def _plain_ids(column: Column) -> NDArray[Any]:
+    found = _plain_values(column)
     missing = [i for i, value in enumerate(found) if value is None]
     if missing:
         raise Code.MISSING_VALUE.error(
@@ -63,7 +99,7 @@ def _plain_ids(column: Column) -> NDArray[Any]:
             fix="give every row an id",
         )
     ids = [_canonical(value) for value in found]
-    other = [i for i, v in enumerate(ids) if type(v) is not str and not _is_whole(v)]
+    other = [i for i, value in enumerate(ids) if not _is_id(value)]
     if other:
         raise _wrong_type(column, column.where(np.array(other)))
     if all(type(value) is int for value in ids):
@@ -76,13 +112,28 @@ def _canonical(value: Any) -> Any:
     return value if whole is None else whole
 
 
+def _unfloated(value: Any) -> Any:
+    exact = type(value) is float and value.is_integer() and abs(value) < 2**53
+    return int(value) if exact else value
+
+
+def _is_id(value: Any) -> bool:
+    if type(value) is not str:
+        return _is_whole(value)
+    # Half a character, as Python can hold it, has no bytes to be hashed; and one long text would
+    # take as much room in every row.
+    whole = value.isascii() or value == value.encode(errors="ignore").decode()
+    return whole and len(value) <= LONGEST
+
+
 def _is_whole(value: Any) -> bool:
     return type(value) is int and -(2**63) <= value < 2**63
 
 
 def _wrong_type(column: Column, found: str) -> HedgerowError:
     return Code.WRONG_TYPE.error(
-        expected=f"whole numbers or strings as ids in column {column.name!r}",
+        expected=f"whole numbers or strings of at most {LONGEST} characters as ids in column "
+        f"{column.name!r}",
         found=found,
         fix="convert the ids to whole numbers, such as ids.astype('int64'), or all of them to text",
     )

@@ -16,6 +16,7 @@ import pyarrow.parquet
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables.absorbing import AbsorbedRows
+from hedgerow.tables.attribute import Target
 from hedgerow.tables.domain import Domain
 from hedgerow.tables.sources.cells import BadCells, as_text, kinds_of, read_cells
 from hedgerow.tables.sources.places import lacks_file, place_name
@@ -45,7 +46,7 @@ _NOT_UTF8 = ("not UTF-8 text", "invalid UTF8")
 def read_table(
     path: str | Path | SqlQuery,
     *,
-    domain: Domain | None = None,
+    domain: Domain | Target | None = None,
     text: TextFormat = PLAIN,
     bad: list[BadCells] | None = None,
     absorbed: AbsorbedRows | None = None,
@@ -56,13 +57,13 @@ def read_table(
 
     CSV has no types: with a domain every cell is read alone, under the declared kind of its column
     ("007" stays "007" where categories are strings, and is 7 where they are numbers; a date is
-    seconds), and other columns stay text. Without a domain, types are guessed from all rows. An
-    empty cell is null. Cells that do not spell what the domain says are refused, or null and noted
-    in `bad`.
+    seconds), and other columns stay text; a target alone will do. Without one, types are guessed
+    from all rows. An empty cell is null. Cells that do not spell what the domain says are refused,
+    or null and noted in `bad`.
 
     With `absorbed` nothing that a row holds is refused, and there may be no rows: cells as in `bad`
     are null, lines of a CSV file with more or fewer cells than names are left out, bytes that are
-    not UTF-8 are replaced. It counts them, for the owner's eyes only.
+    not UTF-8 are replaced. It counts them, for the owner's eyes only. For CSV it takes a domain.
 
     H115 if there is no such file or it cannot be read, H903 or H904 if a CSV file has another
     delimiter or encoding than `text`, H105 if it has no rows; for a query H120, H121 and H122.
@@ -93,7 +94,7 @@ def read_batches(
     path: str | Path | SqlQuery,
     *,
     rows: int = 65_536,
-    domain: Domain | None = None,
+    domain: Domain | Target | None = None,
     text: TextFormat = PLAIN,
     bad: list[BadCells] | None = None,
     absorbed: AbsorbedRows | None = None,
@@ -132,7 +133,7 @@ def _pieces(
         yield empty
 
 
-def _format(path: Path, text: TextFormat, domain: Domain | None) -> _Format:
+def _format(path: Path, text: TextFormat, domain: Domain | Target | None) -> _Format:
     """Choose the reader, or say why there is nothing to read."""
     kind = FORMATS.get(path.suffix.lower())
     if kind is None:
@@ -218,7 +219,7 @@ def _clean_csv(table: pa.Table) -> pa.Table:
 
 def _csv_batches(
     path: Path,
-    domain: Domain | None,
+    domain: Domain | Target | None,
     text: TextFormat,
     bad: list[BadCells] | None,
     absorbed: AbsorbedRows | None,
@@ -245,7 +246,7 @@ def _csv_batches(
 
 
 def _csv_tables(
-    path: Path, domain: Domain | None, text: TextFormat, absorbed: AbsorbedRows | None
+    path: Path, domain: Domain | Target | None, text: TextFormat, absorbed: AbsorbedRows | None
 ) -> Iterator[pa.Table]:
     """Parse a CSV file; with a domain all cells are text, or bytes where rows are absorbed."""
     parse = text.parse

@@ -9,6 +9,9 @@ import pytest
 
 from hedgerow.errors import Code
 from hedgerow.parties.vertical.columns import OwnColumns, bins_or_stand_ins, parsed_ids
+from hedgerow.tables import Target
+from hedgerow.tables.absorbing import AbsorbedRows
+from hedgerow.tables.ids import id_bytes
 from tests.parties.vertical.site_towns import SITES, SiteFiles, make_job, part
 from tests.parties.wire.parties_calls import refuses
 
@@ -100,6 +103,44 @@ def test_an_own_row_stands_in_for_an_id_that_is_not_here(texts: bool) -> None:
     assert pair[0].tolist() == pair[1].tolist()
     assert not bins_or_stand_ins(asked, known[:0], bins[:0], b"key").any()
     assert bins_or_stand_ins(asked, known, bins[:, :0], b"key").shape == (103, 0)
+
+
+def test_a_text_among_the_ids_changes_no_answer_about_another() -> None:
+    rng = np.random.default_rng(1)
+    bins, numbers = rng.integers(0, 9, (40, 3)), np.arange(40)
+    asked = ["7", "07", " +7", "1_0", "-0"]
+    found = bins_or_stand_ins(asked, numbers, bins, b"key")
+    assert (found[:3] == bins[7]).all()
+    mixed = np.array([*map(str, numbers[:-1]), "x"])
+    # What stands in for an id that is not there may be the row that is another now.
+    again = bins_or_stand_ins(asked, mixed, bins, b"key")
+    assert (again[[0, 1, 2, 4]] == found[[0, 1, 2, 4]]).all()
+    own = np.array([*map(str, numbers[:-1]), "07"])
+    assert (bins_or_stand_ins(asked, own, bins, b"key")[1] == bins[-1]).all()
+
+
+@pytest.mark.parametrize(
+    "target",
+    [Target(name="y", classes=classes) for classes in ((0, 1), ("0", "1"))]
+    + [Target(name="y", bounds=(0, 1))],
+    ids=str,
+)
+@pytest.mark.parametrize("odd", ["9,abc", "9,1,3", "9,\xff", ",1", "3,1", '9,""', "x,2020-01-01"])
+def test_a_row_beside_a_target_alone_changes_no_other(
+    tmp_path: Path, target: Target, odd: str
+) -> None:
+    own, path = OwnColumns(None, target), tmp_path / "rows.csv"
+    lines = ["id,y", *(f"{i},{i % 2}" for i in range(6))]
+    kept = []
+    for more in ([], [odd]):
+        path.write_bytes("\n".join([*lines, *more, ""]).encode("latin-1"))
+        absorbed = AbsorbedRows()
+        table = own.table(path, "id", absorbed, 20)
+        kept.append(dict(zip(id_bytes(table.ids), table.labels.tolist(), strict=True)))
+        assert absorbed.broken_lines + absorbed.without_id + absorbed.without_target <= 2
+    # A repeated id names nobody.
+    assert len(kept[0].items() - kept[1].items()) == (odd == "3,1")
+    assert len(kept[1].items() - kept[0].items()) <= 1
 
 
 def test_stand_ins_have_the_law_of_own_rows_and_stay_when_rows_come() -> None:

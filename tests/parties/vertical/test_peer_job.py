@@ -66,6 +66,7 @@ def test_text_and_hash(tmp_path: Path) -> None:
         ({"peers": [*PEERS, "owl"]}, "no columns of owl"),
         ({"align": "given"}, "align"),
         ({"align": "hidden", "least_records": 2}, "nobody learns how many"),
+        ({"least_records": 2, "plan": {"noise": "splits+leaves", "epsilon": 1.0}}, "would tell"),
         ({"least_records": 0}, "least_records"),
         ({"analysts": ["zoe"]}, "asked by the peers alone"),
         ({"plan": {"max_depth": 0}}, "max_depth"),

@@ -1,5 +1,6 @@
 """Pivot between processes: the tree of one process, charged once at a peer, and asked by peers."""
 
+import json
 import math
 import os
 from pathlib import Path
@@ -14,6 +15,7 @@ from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.ledgers import DurableLedger
 from hedgerow.parties.store.meters import read_meter
 from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
+from hedgerow.parties.vertical.peer_job import PivotJob
 from hedgerow.parties.vertical.peer_part import read_state
 from hedgerow.protocols.pivot.peer_plan import INSTANCES
 from hedgerow.protocols.pivot.run import ask_peers
@@ -156,11 +158,19 @@ def test_answers_of_a_tree_with_noise_are_exact_and_charged_as_that(tmp_path: Pa
     """No epsilon covers the attributes of the instance, so each peer has to allow it."""
     town = PeerTown(tmp_path, populations={"days": 1.5}, allow_exact=False)
     question = ("query", "tennis", "--id", 1, "--format", "json")
+    # No row is refused, neither in training nor when it is asked about.
+    for site, lines in (("club", "98,rainy\n,sunny,yes\n55,sunny,\n"), ("office", "2,warm\n")):
+        with (tmp_path / f"{site}.csv").open("a") as file:
+            file.write(lines)
     try:
         town.start()
         noisy = {"noise": "splits+leaves", "epsilon": 1.0, "max_depth": 1}
         job = make_job(plan=noisy, align="hidden")
         town.until_state(town.post(job, "wren"), "done")
+        seen = {name: owner_only(town, name, job) for name in PEERS}
+        counts = ("rows without an id of their own", "rows without a target", "broken lines")
+        assert [seen["heron"][what] for what in counts] == [1, 1, 1]
+        assert [seen["wren"][what] for what in counts] == [2, 0, 0]
         told = json_of(town.command("rook", "plan", town.write(job), "--format", "json"))
         assert told["costs"]["public"]["epsilon"] == pytest.approx(1.0)
         assert told["answer_costs"] == {"peer": {"epsilon": "inf", "delta": 0.0}}
@@ -197,6 +207,13 @@ def test_answers_of_a_tree_with_noise_are_exact_and_charged_as_that(tmp_path: Pa
         assert INSTANCES in learned["peer 1"]["why"]
     finally:
         town.stop()
+
+
+def owner_only(town: PeerTown, name: str, job: PivotJob) -> dict[str, Any]:
+    """Read what a run has done to rows of a peer, for its own eyes."""
+    path = town.parties[name].state.path("runs", job.run_id, "owner-only.json")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
 
 
 def allow_exact(town: PeerTown, name: str) -> None:

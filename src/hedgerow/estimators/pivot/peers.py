@@ -96,6 +96,8 @@ class PeersModel(AccountedEstimator):
                     found=f"target_at={self.target_at} for {peers} peers, which count from 0",
                     fix="correct target_at",
                 )
+            if self._absorbed() is not None:
+                encoded = encoded.rows(np.flatnonzero(encoded.present))
             bins = [{j: encoded.bins[:, j] for j in group} for group in self.columns_]
             return self._train(bins, encoded, int(self.target_at) % peers, ledger)
 
@@ -121,6 +123,7 @@ class PeersModel(AccountedEstimator):
                 task=self._task,
                 max_bins=self.max_bins,
                 missing=self.missing,
+                absorbed=self._absorbed(),
             )
             if target_at is None:
                 raise Code.BAD_SITES.error(
@@ -155,7 +158,7 @@ class PeersModel(AccountedEstimator):
             if not columns and i != target_at:
                 raise empty_site(i)
         n, peers = encoded.n_slots, len(bins)
-        if n < 2:
+        if n < 2 and self._absorbed() is None:
             raise Code.EMPTY_TABLE.error(expected="at least two rows", found=f"{n} sample")
         owners = np.zeros(len(encoded.domain.names), dtype=np.int64)
         for i, columns in enumerate(bins):
@@ -180,7 +183,8 @@ class PeersModel(AccountedEstimator):
             )
             for i, own in enumerate(bins)
         ]
-        for table in tables:
+        # Rows that are yet to be aligned are fewer then; their capacity is that of the fewest.
+        for table in tables if ids is None else ():
             check_rows(plan, table)
         self._charge(plan, ledger)
         place: Any = self.engine
@@ -227,16 +231,27 @@ class PeersModel(AccountedEstimator):
         )
 
     @property
-    def offline_(self) -> Reading:
-        """What peers sent that needs no target, and could be sent ahead."""
+    def offline_(self) -> Reading | None:
+        """What peers sent that needs no target, and could be sent ahead.
+
+        It follows from the number of rows. Where the model has an epsilon, it is for the owner's
+        eyes only, and None in copies.
+        """
         check_is_fitted(self, "run_")
         return self.run_.offline
 
     @property
-    def online_(self) -> Reading:
-        """What peers sent besides."""
+    def online_(self) -> Reading | None:
+        """What peers sent besides; as `offline_`."""
         check_is_fitted(self, "run_")
         return self.run_.online
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy may go to others.
+        state: dict[str, Any] = super().__getstate__()
+        if "run_" in state and self.plan_.is_private:
+            state["run_"] = self.run_.without_traffic()
+        return state
 
     @property
     def what_was_learned_(self) -> dict[str, list[dict[str, Any]]]:

@@ -40,6 +40,10 @@ class GrowthParameters(PeersEstimator):
         epsilon.
     stop_share
         By such a count a node with fewer rows than `min_samples_split` is a leaf.
+    bad_rows : "auto", "error" or "absorb"
+        What is done, beside noise that promises an epsilon, with rows that do not fit the domain or
+        its capacity: "error" refuses them, "absorb" clips, moves or leaves them out by public
+        rules, and ``owner_only_`` counts them. "auto" absorbs where there is an account.
     """
 
     max_depth: int = 4
@@ -53,6 +57,10 @@ class GrowthParameters(PeersEstimator):
     split_share: float = SPLIT_SHARE
     stop_share: float = 0.0
     sum_share: float = SUM_SHARE
+    bad_rows: str = "auto"
+
+    def _absorbs(self) -> bool:
+        return super()._absorbs() and self._promises()
 
     def _promises(self) -> bool:
         return self.noise == "splits+leaves" and self.domain is not None

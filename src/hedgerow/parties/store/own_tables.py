@@ -16,10 +16,12 @@ from hedgerow import jsonfile
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.store.database import open_store
-from hedgerow.parties.store.durable import StateFolder
+from hedgerow.parties.store.durable import StateFolder, replacing
 from hedgerow.tables import SqlQuery, read_table
+from hedgerow.tables.absorbing import AbsorbedRows
 
 _KEY_BYTES = 32
+OWNER_ONLY_FILE = "owner-only.json"
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,12 @@ def own_table(state: StateFolder, population: str) -> OwnTable:
                 raise Code.NO_TABLE_HERE.error(found=f"one of {population} whose file is gone")
             return table
     raise Code.NO_TABLE_HERE.error(found=f"none of {population}")
+
+
+def keep_absorbed(state: StateFolder, run: str, absorbed: AbsorbedRows) -> None:
+    """Write what a run has done to rows that do not fit, for the eyes of their party only."""
+    with replacing(state.path("runs", run, OWNER_ONLY_FILE)) as file:
+        file.write(absorbed.to_json().encode())
 
 
 def check_same(state: StateFolder, run: str, pieces: Sequence[bytes]) -> None:

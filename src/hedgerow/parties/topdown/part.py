@@ -12,8 +12,8 @@ import numpy as np
 
 from hedgerow.errors import Code
 from hedgerow.parties.runs.part import Attempt, Part
-from hedgerow.parties.store.durable import StateFolder, replacing
-from hedgerow.parties.store.own_tables import check_same, own_table
+from hedgerow.parties.store.durable import StateFolder
+from hedgerow.parties.store.own_tables import check_same, keep_absorbed, own_table
 from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.contract import Context
@@ -23,9 +23,6 @@ from hedgerow.tables import Domain, Encoded, SqlQuery, encode, read_table
 from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.trees.model import model_from_json
 from hedgerow.trees.tree import Tree
-
-OWNER_ONLY_FILE = "owner-only.json"
-"""What a run has done to an owner's rows, for the owner's eyes only."""
 
 
 class TopDownPart(Part[TopDownJob]):
@@ -80,8 +77,7 @@ class TopDownPart(Part[TopDownJob]):
         path = own_table(config.state, self.job.population).path
         table = encoded_table(path, self.job.domain, absorbed)
         pin_table(config.state, attempt.run, table)
-        with replacing(config.state.path("runs", attempt.run, OWNER_ONLY_FILE)) as file:
-            file.write(absorbed.to_json().encode())
+        keep_absorbed(config.state, attempt.run, absorbed)
         return table
 
     def _keep(self, attempt: Attempt, found: GrownTree | ServerRecord | bytes) -> None:

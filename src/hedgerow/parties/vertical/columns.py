@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,9 +17,12 @@ from hedgerow.errors import Code
 from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.protocols.vertical_id3.site import SiteTable
 from hedgerow.tables import Domain, SqlQuery, Target, encode, read_table
-from hedgerow.tables.encode import encode_target
+from hedgerow.tables.absorbing import AbsorbedRows
+from hedgerow.tables.encode import read_target, rows_within
 from hedgerow.tables.frame import view
-from hedgerow.tables.ids import row_ids
+from hedgerow.tables.ids import read_ids
+
+_WHOLE = re.compile(r" *[+-]?[0-9]{1,99} *")
 
 
 @dataclass(frozen=True)
@@ -109,33 +113,61 @@ class OwnColumns:
         labels = None if self.target is None else np.zeros(0, dtype=np.uint8)
         return SiteTable(bins, self.n_values, labels, np.zeros(0, dtype=np.int64))
 
-    def table(self, path: Path | SqlQuery, ids: str) -> SiteTable:
-        """Read the rows that the tree grows from; each id once (H110)."""
-        frame = read_table(path, domain=self._whole())
-        labels = None
-        if self.target is not None:
-            labels = encode_target(view(frame).column(self.target.name), self.target)
-        names, bins = self._encode_rows(frame, ids)
+    def table(
+        self,
+        path: Path | SqlQuery,
+        ids: str,
+        absorbed: AbsorbedRows | None = None,
+        capacity: int | None = None,
+    ) -> SiteTable:
+        """Read the rows that the tree grows from; each id once (H110).
+
+        With `absorbed` no row is refused: those without an id of their own, or without a usable
+        target where it is, are left out, as are those beyond the capacity.
+        """
+        names, bins, labels, usable = self._read_rows(path, ids, absorbed, with_target=True)
+        if absorbed is not None:
+            rows = rows_within(usable, capacity, absorbed, names)
+            names, bins = names[rows], np.asfortranarray(bins[rows])
+            labels = None if labels is None else labels[rows]
         return SiteTable(bins, self.n_values, labels, names)
 
-    def instances(self, path: Path | SqlQuery, ids: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    def instances(
+        self, path: Path | SqlQuery, ids: str, absorbed: AbsorbedRows | None = None
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Read the rows that others may ask about: their ids, and their bins (n, d)."""
-        return self._encode_rows(read_table(path, domain=self._whole()), ids)
+        names, bins, _, usable = self._read_rows(path, ids, absorbed, with_target=False)
+        return (names, bins) if usable.all() else (names[usable], bins[usable])
 
-    def _encode_rows(self, frame: Any, ids: str) -> tuple[NDArray[Any], NDArray[Any]]:
-        names = row_ids(view(frame).column(ids))
-        if self.domain is None:
-            return names, np.zeros((len(names), 0), dtype=np.uint8)
-        if ids in self.domain.names:
+    def _read_rows(
+        self,
+        path: Path | SqlQuery,
+        ids: str,
+        absorbed: AbsorbedRows | None,
+        *,
+        with_target: bool,
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None, NDArray[np.bool_]]:
+        """Return ids, bins, the target, and which rows can be used."""
+        frame = read_table(path, domain=self._whole(), absorbed=absorbed)
+        table, labels = view(frame, empty=absorbed is not None), None
+        if self.domain is not None and ids in self.domain.names:
             raise Code.DUPLICATE_COLUMN.error(
                 expected="a column of ids that is no attribute", found=f"{ids!r} as both"
             )
-        return names, encode(frame, self.domain).bins
+        names, usable = read_ids(table.column(ids), absorbed)
+        if with_target and self.target is not None:
+            column = table.column(self.target.name)
+            labels, labelled = read_target(column, self.target, absorbed)
+            usable &= labelled
+        bins = np.zeros((len(names), 0), dtype=np.uint8)
+        if self.domain is not None:
+            bins = encode(frame, self.domain, absorbed=absorbed).bins
+        return names, bins, labels, usable
 
-    def _whole(self) -> Domain | None:
+    def _whole(self) -> Domain | Target | None:
         """Return the domain with the class: a CSV file is read with its types."""
         if self.domain is None:
-            return None
+            return self.target
         return self.domain.model_copy(update={"target": self.target})
 
 
@@ -196,15 +228,15 @@ def bins_or_stand_ins(
     """
     if not len(known):
         return np.zeros((len(texts), bins.shape[1]), bins.dtype)
-    # As people write them; a text that is no such number is the id of nobody.
-    plain = texts if known.dtype.kind == "U" else [_plain(text) for text in texts]
-    names = known.astype(np.str_)
+    names, plain = known.astype(np.str_), [_plain(text) for text in texts]
+    # As people write them: 07 is the id 07 or else the number 7, whatever other ids there are.
+    literal, is_literal = _places(names, np.array(texts, dtype=np.str_))
     rows, here = _places(names, np.array(plain, dtype=np.str_))
     circle = _points(names.tolist(), key, b"hedgerow/row/1")
     order = np.argsort(circle)
-    asked = _points(np.array(plain, dtype=np.str_).tolist(), key, b"hedgerow/asked/1")
+    asked = _points(plain, key, b"hedgerow/asked/1")
     following = order[np.searchsorted(circle[order], asked) % len(order)]
-    return bins[np.where(here, rows, following)]
+    return bins[np.where(is_literal, literal, np.where(here, rows, following))]
 
 
 def _points(ids: list[str], key: bytes, person: bytes) -> NDArray[np.uint64]:
@@ -230,7 +262,4 @@ def _places(known: NDArray[Any], asked: NDArray[Any]) -> tuple[NDArray[np.intp],
 
 def _plain(text: str) -> str:
     """Return a whole number as it is written here, such as 7 for +07; others as they are."""
-    try:
-        return str(int(text))
-    except ValueError:
-        return text
+    return str(int(text)) if _WHOLE.fullmatch(text) else text

@@ -43,6 +43,10 @@ _KEYS = (
     *("name", "protocol", "population", "sites", "class_at", "classes", "max_depth", "cardinality"),
     *("ring", "align", "least_records", "answers_to", "epsilon"),
 )
+LEAST_WITH_NOISE = (
+    "least_records beside epsilon: whether there is a model would tell exactly whether so many are "
+    "common"
+)
 _EXACT = "those who take part learn exact counts, or whose records there are"
 
 Label = (
@@ -89,6 +93,8 @@ class VerticalJob(VerticalOptions, Job):
             self.protocol_job()
         except HedgerowError as error:
             raise ValueError(error.found) from None
+        if self.least_records > 1 and self.epsilon is not None:
+            raise ValueError(LEAST_WITH_NOISE)
         return self
 
     def to_dict(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import SERVERS, PartyConfig
 from hedgerow.parties.runs.part import Attempt, Part
-from hedgerow.parties.store.own_tables import OwnTable, check_same, own_table
+from hedgerow.parties.store.own_tables import OwnTable, check_same, keep_absorbed, own_table
 from hedgerow.parties.vertical.columns import OwnColumns
 from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.parties.vertical.nodes import StoredNodes
@@ -22,6 +22,7 @@ from hedgerow.protocols.contract import Context
 from hedgerow.protocols.vertical_id3.leakage import parties_of
 from hedgerow.protocols.vertical_id3.programs import CountRecord, program_of
 from hedgerow.protocols.vertical_id3.site import Site, SiteTable
+from hedgerow.tables.absorbing import AbsorbedRows
 
 OTHERS = "what this party learned is in a ledger of its own"
 _logger = logging.getLogger(__name__)
@@ -63,7 +64,11 @@ class VerticalPart(Part[VerticalJob]):
             ]
             for audience in (*others, *(["server"] if job.secret else [])):
                 ledger.mark_not_private(OTHERS, [audience])
-            known["table"] = read_rows(own, table, self.config.name)
+            # With an epsilon for whoever sees the tree, there is one whatever the rows.
+            absorbed = None if job.epsilon is None else AbsorbedRows()
+            known["table"] = read_rows(own, table, self.config.name, absorbed)
+            if absorbed is not None:
+                keep_absorbed(self.config.state, attempt.run, absorbed)
             check_same(self.config.state, attempt.run, pieces(known["table"]))
         context = Context(
             attempt.network,
@@ -132,10 +137,16 @@ def check_columns(table: OwnTable, own: OwnColumns, name: str, population: str) 
         )
 
 
-def read_rows(own: OwnColumns, table: OwnTable, site: str) -> SiteTable:
+def read_rows(
+    own: OwnColumns,
+    table: OwnTable,
+    site: str,
+    absorbed: AbsorbedRows | None = None,
+    capacity: int | None = None,
+) -> SiteTable:
     """Read the rows that the tree grows from; the others are not told what is wrong with them."""
     try:
-        return own.table(table.path, table.ids)
+        return own.table(table.path, table.ids, absorbed, capacity)
     except HedgerowError as error:
         event = {"site": site, "outcome": error.code.number, "found": error.found}
         _logger.warning("table", extra={"event": event})

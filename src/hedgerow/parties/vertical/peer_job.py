@@ -39,6 +39,7 @@ from hedgerow.errors import HedgerowError
 from hedgerow.parties.consortium.config import Member, PartyConfig
 from hedgerow.parties.consortium.names import Name
 from hedgerow.parties.runs.job_files import Job, JobFile
+from hedgerow.parties.vertical.job import LEAST_WITH_NOISE
 from hedgerow.privacy import Ledger
 from hedgerow.privacy.accounting import Guarantee
 from hedgerow.protocols.contract import AtLeastOne, Size, guarantees
@@ -109,6 +110,8 @@ class PivotJob(JobFile, Job):
         idle = [name for name in self.peers if not self.columns.get(name)]
         if idle:
             raise ValueError(f"no columns of {idle[0]}, which is one of the peers")
+        if self.least_records > 1 and self.make_plan().is_private:
+            raise ValueError(LEAST_WITH_NOISE)
         return self
 
     def make_plan(self) -> PeerPlan:

@@ -12,7 +12,7 @@ from hedgerow.parties.runs import agreement as agreeing
 from hedgerow.parties.runs.part import Attempt, StagedPart, as_text
 from hedgerow.parties.runs.stages import Arrays
 from hedgerow.parties.store.models import StoredModel
-from hedgerow.parties.store.own_tables import OwnTable, check_same
+from hedgerow.parties.store.own_tables import OwnTable, check_same, keep_absorbed
 from hedgerow.parties.vertical.columns import OwnColumns
 from hedgerow.parties.vertical.part import check_columns, named_table, pieces, read_rows
 from hedgerow.parties.vertical.peer_job import PivotJob
@@ -24,6 +24,7 @@ from hedgerow.protocols.pivot.programs import VERSION, PeerTable, peer
 from hedgerow.protocols.registry import PEER_PROTOCOLS
 from hedgerow.protocols.vertical_id3.site import SiteTable
 from hedgerow.tables import Encoded
+from hedgerow.tables.absorbing import AbsorbedRows
 
 SCHEMA, SCHEMA_VERSION = "hedgerow.peer-tree", 1
 
@@ -101,8 +102,14 @@ class PeersPart(StagedPart[PivotJob]):
 
     def _table(self, attempt: Attempt) -> PeerTable:
         named, own = peer_columns(self.config, self.job)
-        table = read_rows(own, named, self.config.name)
-        check_same(self.config.state, attempt.run, pieces(table))
+        plan, config = self.job.make_plan(), self.config
+        # The others have written the domain: where there is an epsilon, what is refused would tell
+        # them about rows.
+        absorbed = AbsorbedRows() if plan.is_private else None
+        table = read_rows(own, named, config.name, absorbed, plan.capacity)
+        if absorbed is not None:
+            keep_absorbed(config.state, attempt.run, absorbed)
+        check_same(config.state, attempt.run, pieces(table))
         return peer_table(self.job, own, table)
 
 

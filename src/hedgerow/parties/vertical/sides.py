@@ -32,6 +32,7 @@ from hedgerow.protocols.pivot.programs import PeerAnswers, PeerQuestion, respond
 from hedgerow.protocols.registry import IN_PIECES, peer_protocol
 from hedgerow.protocols.vertical_id3.programs import AnsweringPart, Question, classify
 from hedgerow.protocols.vertical_id3.site import Site
+from hedgerow.tables.absorbing import AbsorbedRows
 
 HolderJob = VerticalJob | PivotJob
 Ids = list[str]
@@ -79,7 +80,9 @@ class SiteSide(AnsweringSide):
         tree = open_model(config.state, None, self._model).tree
         assert tree is not None
         stored = StoredNodes.from_dict(tree, job, config.name, own)
-        known, bins = own.instances(table.path, table.ids)
+        # As in training, where noise lets no row be refused.
+        absorbed = None if job.epsilon is None else AbsorbedRows()
+        known, bins = own.instances(table.path, table.ids, absorbed)
         site = Site(job.sites.index(config.name), job.protocol_job(), own.no_rows())
         with lock:
             # What is charged again under the same reason is recognised.
@@ -125,7 +128,9 @@ class PeerSide(AnsweringSide):
         table, own = peer_columns(config, job)
         key = operator_key(config.folder)
         stored = open_model(config.state, key, self._model)
-        known, bins = own.instances(table.path, table.ids)
+        # As in training, where noise lets no row be refused.
+        absorbed = AbsorbedRows() if job.make_plan().is_private else None
+        known, bins = own.instances(table.path, table.ids, absorbed)
         if job.align == "hidden":
             found = bins_or_stand_ins(ids, known, bins, key)
         else:

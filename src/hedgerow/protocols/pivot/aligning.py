@@ -63,7 +63,7 @@ def align_rows(
 
     known = keep.load(ALIGNED)
     if known is None:
-        rows = _found(network, plan, ids, learn, cipher or Curve25519Cipher())
+        rows = _found(network, plan, ids, learn, min(least, 1), cipher or Curve25519Cipher())
         keep.save(ALIGNED, {"rows": rows, "times": times})
     else:
         rows = known["rows"]
@@ -75,7 +75,12 @@ def align_rows(
 
 
 def _found(
-    network: Network, plan: PeerPlan, ids: NDArray[Any], learn: Learn, cipher: CommutativeCipher
+    network: Network,
+    plan: PeerPlan,
+    ids: NDArray[Any],
+    learn: Learn,
+    least: int,
+    cipher: CommutativeCipher,
 ) -> NDArray[np.intp]:
     (party,), n = network.local, plan.n_peers
     ring = RingCardinality(
@@ -88,7 +93,7 @@ def _found(
     )
     names = id_bytes(ids)
     ring.elements = ring.cipher.hash(names, "records")
-    alignment = RingAlignment(ring, n, plan.starter, learn)
+    alignment = RingAlignment(ring, n, plan.starter, learn, least)
     desk = Desk(party, n, alignment.handle, (Common,))
     found: list[NDArray[np.intp]] = []
     outgoing = desk.start(alignment.find(), found.append)

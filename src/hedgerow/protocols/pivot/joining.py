@@ -65,7 +65,8 @@ class JoinedTable:
         if n > self.slots:
             raise Code.CAPACITY_EXCEEDED.error(
                 expected=f"at most {self.slots:,} rows of a peer, the capacity of the domain",
-                found=f"{n:,}",
+                # How many there are is for nobody else to know.
+                found="more",
             )
         empty = source.bytes(TAG_BYTES * (self.slots - n)).reshape(-1, TAG_BYTES)
         tags = np.concatenate([id_tags(_TAGS, ids), empty])

@@ -67,6 +67,11 @@ class PeerPlan(ABC):
         """Whether there is noise of any kind; the capacity is then no number of rows."""
         return False
 
+    @property
+    def is_private(self) -> bool:
+        """Whether noise has a finite epsilon: nothing else may then follow from rows."""
+        return False
+
     def __post_init__(self) -> None:
         if not FEWEST <= self.n_peers <= MOST:
             raise Code.BAD_PARAMETER.error(

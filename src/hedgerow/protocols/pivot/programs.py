@@ -109,7 +109,8 @@ def peer(context: Context) -> PeerPart:
     if plan.align == "ring":
         assert table.ids is not None
         terms: PeerTerms | None = context.job
-        least = 1 if terms is None else terms.least_records
+        # With an epsilon for whoever sees the model, there is one whatever the rows.
+        least = 0 if plan.is_private else 1 if terms is None else terms.least_records
         rows = align_rows(context.network, plan, table.ids, leakage, context.stages, least)
         table = table.rows(rows)
     check_rows(plan, table)
@@ -240,5 +241,6 @@ def check_rows(plan: PeerPlan, table: PeerTable) -> None:
     if table.n > plan.capacity:
         raise Code.CAPACITY_EXCEEDED.error(
             expected=f"at most {plan.capacity:,} rows, for which every number fits its ring",
-            found=f"{table.n:,}",
+            # Where nobody learns how many rows a peer has, all peers hear of this all the same.
+            found="more" if plan.align == "hidden" else f"{table.n:,}",
         )

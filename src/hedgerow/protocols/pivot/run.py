@@ -43,12 +43,17 @@ _PATIENCE = 600.0
 class PivotRun:
     """A model among peers, and how it came about; `model` has the shares of all of them.
 
-    What each peer learned differs where they have aligned their rows.
+    What each peer learned differs where they have aligned their rows. `traffic` follows from the
+    number of rows: `without_traffic` is what others may see of a model with an epsilon.
     """
 
     model: PeerModel = field(repr=False)
     leakages: tuple[Leakage, ...] = field(repr=False)
-    traffic: Reading = field(repr=False)
+    traffic: Reading | None = field(repr=False)
+
+    def without_traffic(self) -> PivotRun:
+        """Return the run without what would tell the number of rows."""
+        return replace(self, traffic=None)
 
     @property
     def leakage(self) -> Leakage:
@@ -56,14 +61,14 @@ class PivotRun:
         return self.leakages[0]
 
     @property
-    def offline(self) -> Reading:
+    def offline(self) -> Reading | None:
         """What needed no target: base transfers, seeds, triples."""
-        return self.traffic.only(*OFFLINE)
+        return None if self.traffic is None else self.traffic.only(*OFFLINE)
 
     @property
-    def online(self) -> Reading:
+    def online(self) -> Reading | None:
         """All the rest."""
-        return self.traffic.without(*OFFLINE)
+        return None if self.traffic is None else self.traffic.without(*OFFLINE)
 
 
 def run_pivot(

@@ -41,6 +41,8 @@ Learn = Callable[[str, tuple[int, ...]], None]
 class RingAlignment:
     """Finds, at one of `n_sites`, which of its records all of them have; `starter` begins.
 
+    With `least` 0 there may be no common records; else there is at least one.
+
     A site that begins and does not keep to its word can mark other elements than the common ones,
     as many in each set: other records are left out then, and no id is seen. With more than two
     sites it can also find out which of its own ids each of the others has, by encrypting every one
@@ -52,9 +54,11 @@ class RingAlignment:
     element on its way back.
     """
 
-    def __init__(self, ring: RingCardinality, n_sites: int, starter: int, learn: Learn) -> None:
+    def __init__(
+        self, ring: RingCardinality, n_sites: int, starter: int, learn: Learn, least: int = 1
+    ) -> None:
         self.ring, self.n_sites, self.starter = ring, n_sites, starter
-        self._learn = learn
+        self._learn, self._least = learn, least
         self._n_common: int | None = None
         self._sets_left = n_sites
 
@@ -66,7 +70,7 @@ class RingAlignment:
     def find(self) -> Task[NDArray[np.intp]]:
         """Return the records that all sites have, by their places; run at every site.
 
-        H111 if there are none.
+        H111 if there are none and `least` is 1.
         """
         ring, sites, n_records = self.ring, tuple(range(self.n_sites)), len(self.ring.elements)
         if ring.index == self.starter:
@@ -74,7 +78,7 @@ class RingAlignment:
             self._learn(subsets_name((1,) * len(sites)), (2,) * len(sites))
             words = [_words(groups[0]) for groups in sets]
             common = reduce(np.intersect1d, words)
-            if not common.size:
+            if common.size < self._least:
                 raise Code.IDS_DO_NOT_ALIGN.error(
                     expected="ids in common at all sites",
                     found="no id that all of them have",
@@ -141,9 +145,9 @@ class RingAlignment:
         marks = np.empty(len(order), dtype=np.bool_)
         marks[order] = bits[: len(order)] != 0
         n = int(marks.sum())
-        if not n or self._n_common not in (None, n):
+        if n < self._least or self._n_common not in (None, n):
             raise Code.SITE_CONTRADICTS.error(
-                expected="as many common records in every set, and at least one",
+                expected=f"as many common records in every set, and at least {self._least}",
                 found=f"{n:,} of site {owner}, {self._n_common or 0:,} of a set before",
             )
         self._n_common = n

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hedgerow.tables.attribute import Category, family
+from hedgerow.tables.attribute import Category, Target, family
 from hedgerow.tables.domain import Domain
 from hedgerow.tables.values import Seconds, plain
 
@@ -36,11 +36,13 @@ class BadCells:
     texts: list[str]
 
 
-def kinds_of(domain: Domain) -> dict[str, Kind]:
-    """Return what the columns of a domain spell, by their names."""
-    kinds = {a.name: _kind(a.categories) for a in domain.attributes}
-    if domain.target is not None:
-        kinds[domain.target.name] = _kind(domain.target.classes)
+def kinds_of(domain: Domain | Target) -> dict[str, Kind]:
+    """Return what the columns of a domain, or a target alone, spell, by their names."""
+    target = domain if isinstance(domain, Target) else domain.target
+    attributes = () if isinstance(domain, Target) else domain.attributes
+    kinds = {one.name: _kind(one.categories) for one in attributes}
+    if target is not None:
+        kinds[target.name] = _kind(target.classes)
     return kinds
 
 
