@@ -1,5 +1,6 @@
 """Every private estimator: an account adds its fits up, and a second fit is warned of."""
 
+import math
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -54,8 +55,14 @@ def test_an_account_has_what_the_ledger_of_a_fit_has(kind: type) -> None:
     assert charged == list(model.privacy_.releases)
     (fit,) = {r.scope.segments[0].label for r in placed}
     assert fit.startswith(f"fit 1: {type(model).__name__}, ")
-    assert account.spent().epsilon == pytest.approx(1.0, rel=1e-3)
+    # Sites know whose records they have, so that what is spent is more, for them.
+    assert account.charged().epsilon == pytest.approx(1.0, rel=1e-3)
     assert [cost.fit for cost in account.costs()] == [fit]
+    # An account promises nothing to whom the fit itself promises nothing.
+    named = {who for mark in model.privacy_.not_private for who in mark.audiences}
+    for who in {*named, *model.privacy_.audiences}:
+        ends = model.privacy_.total(who).epsilon, account.spent(who).epsilon
+        assert math.isinf(ends[0]) == math.isinf(ends[1]), who
 
 
 @pytest.mark.filterwarnings("ignore:the noise will drown:hedgerow.errors.HedgerowWarning")

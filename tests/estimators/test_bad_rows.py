@@ -32,6 +32,9 @@ from hedgerow import (
 )
 from hedgerow.errors import Code, HedgerowError, HedgerowWarning
 from hedgerow.privacy import Ledger, NoiseSource
+from hedgerow.protocols.pivot import programs
+from hedgerow.protocols.vertical_id3.leakage import COMMON
+from hedgerow.reports.estimator import facts_of_estimator
 from hedgerow.tables import Batches, Encoded, encode
 from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.tables.encode import rows_within
@@ -240,10 +243,47 @@ def test_peers_leave_out_what_one_of_them_cannot_use() -> None:
     tidy = PivotTreeClassifier(**noisy.get_params() | {"bad_rows": "error"})
     tidy.fit([[ages[i], wards[i]] for i in clean], [y[i] for i in clean])
     assert noisy.tree_.to_dict() == tidy.tree_.to_dict()
+    # What one of them cannot use keeps its place: the others see as much as if it could be used.
+    usable = PivotTreeClassifier(**noisy.get_params())
+    usable.fit_peers(({"age": ages}, {"ward": wards}), [None, [0, 1, 1, 1, 0, 0, 1]])
+    assert noisy.online_.payload == usable.online_.payload
+    assert noisy.offline_.payload == usable.offline_.payload
+    dealt = PivotTreeClassifier(**noisy.get_params())
+    dealt.fit([list(row) for row in zip(ages, wards, strict=True)], y)
+    assert dealt.online_.payload == usable.online_.payload
+    assert dealt.tree_.to_dict() == tidy.tree_.to_dict()
     # Exact trees promise nothing that an error would break.
     exact = PivotTreeClassifier(n_peers=2, domain=PEERS, bad_rows="absorb")
     with pytest.raises(HedgerowError):
         exact.fit_peers(({"age": ages}, {"ward": wards}), [None, y])
+
+
+def test_the_capacity_of_a_ring_is_that_of_common_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many others a peer has; of more in common all peers keep the same ones."""
+    trained: list[int] = []
+    monkeypatch.setattr(programs, "check_rows", lambda plan, table: trained.append(table.n))
+    many, few = list(range(300)), [*range(0, 300, 25), *range(1000, 1010)]
+    for capacity, kept in ((20, 12), (8, 8)):
+        trained.clear()
+        model = PivotTreeClassifier(
+            domain=PEERS.model_copy(update={"capacity": capacity}),
+            max_depth=1,
+            noise="splits+leaves",
+            epsilon=600.0,
+            bad_rows="absorb",
+        )
+        ages = [90 if i % 2 else 10 for i in few]
+        tables = {"ward": ["a"] * len(many)}, {"age": ages}
+        model.fit_peers(tables, [None, [int(age > 50) for age in ages]], [many, few])
+        assert trained == [kept, kept]
+        assert model.predict(pd.DataFrame({"age": [10, 90], "ward": ["a", "a"]})).tolist() == [0, 1]
+        learned = model.what_was_learned_["peer 0"]
+        assert [row["values"] for row in learned if row["name"] == COMMON] == [300]
+        copy = pickle.loads(pickle.dumps(model))
+        assert COMMON not in {row["name"] for row in copy.what_was_learned_["peer 0"]}
+        assert COMMON not in str(copy.run_.leakages[0])
+        shown = facts_of_estimator(model).openings
+        assert COMMON not in {row.name for part in shown for row in part.rows}
 
 
 @relaxed

@@ -97,6 +97,35 @@ def test_absorbed_ids_are_those_of_one_row(values, read, usable):
     assert id_bytes(ids[own]) == [id_bytes(one)[0] for one in alone]
 
 
+NO_TEXT = pa.Array.from_buffers(
+    pa.string(), 3, [None, *pa.array(["a", "b", "c"]).buffers()[1:2], pa.py_buffer(b"a\xffc")]
+)
+YEAR_200_000 = pa.array([2**62, 1, None], pa.timestamp("s"))
+
+
+@pytest.mark.parametrize(
+    ("values", "usable"),
+    [
+        (NO_TEXT, [True, False, True]),
+        (NO_TEXT.dictionary_encode(), [True, False, True]),
+        (YEAR_200_000, [False] * 3),
+        (YEAR_200_000.cast(pa.int64()).cast(pa.duration("s")), [False] * 3),
+        (pa.array([2**30, 1, None], pa.date32()), [False] * 3),
+        (pa.array([b"a", b"\xff", None]), [False] * 3),
+    ],
+)
+def test_what_python_cannot_hold_is_no_id(values, usable):
+    absorbed = AbsorbedRows()
+    ids, own = read_ids(Column("id", values), absorbed)
+    assert own.tolist() == usable
+    assert absorbed.without_id == usable.count(False)
+    assert [one for one, its in zip(ids.tolist(), usable, strict=True) if its] == ["a", "c"][
+        : sum(usable)
+    ]
+    with pytest.raises(HedgerowError, match=r"H10[19]"):
+        row_ids(Column("id", values))
+
+
 def test_repeated_ids_are_shown():
     with pytest.raises(HedgerowError, match=r"4 rows of column 'id' \(row 0: 5, row 2: 5, row 3"):
         row_ids(Column("id", [5, 6, 5, 7, 7]))

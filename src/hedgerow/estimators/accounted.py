@@ -212,7 +212,7 @@ class AccountedEstimator(TableEstimator):
             return ""
         return (
             f"add/remove holds for tables of at most {capacity:,} rows, the capacity; of a longer "
-            "one the first so many are used, and replace holds"
+            "one so many are used, by a public rule, and replace holds"
         )
 
     def _absorbed(self) -> AbsorbedRows | None:

@@ -18,14 +18,15 @@ from hedgerow.estimators.table import TableClassifier
 from hedgerow.estimators.vertical_sites import columns_of_sites, empty_site, parts_of_sites
 from hedgerow.net.meter import Reading
 from hedgerow.options import check_option
-from hedgerow.privacy import Ledger
+from hedgerow.privacy import Ledger, Relation
 from hedgerow.privacy.mechanisms.mechanism import check_whole_epsilon
 from hedgerow.protocols.contract import check_epsilon
+from hedgerow.protocols.hidden.programs import mark_collusion
 from hedgerow.protocols.run import EngineName
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.leakage import OF_QUESTIONS, THEOREM_2, exact, parties_of
 from hedgerow.protocols.vertical_id3.options import VerticalOptions
-from hedgerow.protocols.vertical_id3.plan import VerticalPlan, mark_secret
+from hedgerow.protocols.vertical_id3.plan import VerticalPlan, mark_members
 from hedgerow.protocols.vertical_id3.run import ask_sites, joined_tree, run_vertical
 from hedgerow.protocols.vertical_id3.site import SiteTable
 from hedgerow.secure.replicated.core import SERVERS
@@ -179,9 +180,9 @@ class VerticalID3Classifier(TableClassifier, AccountedEstimator):
             self._take_domain(domain)
             self.n_features_in_ = len(domain.attributes)
             self.feature_names_in_ = np.array(domain.names, dtype=object)
-            self.columns_ = [columns for columns, _ in parts]
+            self.columns_ = [part.columns for part in parts]
             job = self._job(len(parts), class_at, align=ids is not None)
-            return self._grow(job, [table for _, table in parts], ledger)
+            return self._grow(job, [part.table for part in parts], ledger)
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Have the sites classify instances; probabilities (n_rows, n_classes) for who asks.
@@ -277,9 +278,13 @@ class VerticalID3Classifier(TableClassifier, AccountedEstimator):
                 "not private",
             )
             ledger.mark_not_private("keys and noise were seeded")
+        if plan.secret:
+            # Before the charge, with which an account is told. No row is refused or left out for
+            # what it says: replace holds.
+            mark_members(ledger, job, Relation.ADD_REMOVE)
         ledger.charge(*plan.releases())
         if plan.secret:
-            mark_secret(ledger, job)
+            mark_collusion(ledger)
 
     def _promises(self) -> bool:
         return super()._promises() and self._has_noise()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,13 @@ from hedgerow.tables.frame import view
 from hedgerow.tables.ids import read_ids
 from hedgerow.tables.suggest import Task
 
-Part = tuple[list[int], SiteTable]
-"""Columns of the domain that a site holds, and its table."""
+
+class SitePart(NamedTuple):
+    """Columns of the domain that a site holds, its table, and which rows it can use."""
+
+    columns: list[int]
+    table: SiteTable
+    usable: NDArray[np.bool_]
 
 
 def columns_of_sites(
@@ -64,12 +69,13 @@ def parts_of_sites(
     task: Task = "classification",
     absorbed: AbsorbedRows | None = None,
     **suggest: Any,
-) -> tuple[Domain, list[Part], int | None]:
+) -> tuple[Domain, list[SitePart], int | None]:
     """Encode what each site brings, as in `VerticalID3Classifier.fit_sites`.
 
     Without a domain each site's part is read from its own table, binned as `suggest` says. Returns
     the domain of all columns, in the order of the sites; the parts; and the site with the class.
-    With `absorbed` no row is refused, and each site has at most the capacity of the domain.
+    With `absorbed` no row is refused. Rows that go by ids are left out where one site cannot use
+    them; those that go by their places stay, `usable` or not, up to the capacity of the domain.
     """
     holders = _holders(tables, ys, ids)
     if domain is None:
@@ -100,21 +106,21 @@ def parts_of_sites(
     all_names = [names for _, _, names, _ in brought]
     if ids is None:
         _check_lengths(all_names)
-        # Rows go by their places: what one site cannot use is left out at all of them.
-        joint = np.logical_and.reduce([there for *_, there in brought])
-        brought = [(*columns, joint) for *columns, _ in brought]
     elif absorbed is None:
         _check_types(all_names)
-    parts: list[Part] = []
+    kept: NDArray[np.intp] | None = None
+    if absorbed is not None and ids is None:
+        kept = rows_within(np.ones(len(all_names[0]), np.bool_), domain.capacity, absorbed)
+    parts = []
     for group, (bins, labels, names, there) in zip(groups, brought, strict=True):
         if absorbed is not None:
-            tally = absorbed if ids is not None or not parts else AbsorbedRows()
-            kept = rows_within(there, domain.capacity, tally, None if ids is None else names)
-            bins, labels, names = bins[kept], None if labels is None else labels[kept], names[kept]
+            used = np.flatnonzero(there) if kept is None else kept
+            bins, names, there = bins[used], names[used], there[used]
+            labels = None if labels is None else labels[used]
         values = domain.n_bins[group].astype(np.int64)
-        parts.append((group, SiteTable(bins, values, labels, names)))
+        parts.append(SitePart(group, SiteTable(bins, values, labels, names), there))
     if len(holders) > 1:
-        _check_same_class([table for _, table in parts])
+        _check_same_class([part.table for part in parts])
     return domain, parts, holders[0] if len(holders) == 1 else None
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from copy import copy
 from dataclasses import asdict
 from math import prod
 from typing import Any, Protocol
@@ -219,6 +220,13 @@ class Leakage:
             if ledger is not None:
                 leakage._check_taken(ledger)
         return leakage
+
+    def without(self, names: Collection[str]) -> Leakage:
+        """Return a copy that says nothing of some openings, nor of their shapes."""
+        made = copy(self)
+        made._openings = {k: one for k, one in made._openings.items() if k not in names}
+        made._record = Counter({k: n for k, n in made._record.items() if k[0] not in names})
+        return made
 
     def __getstate__(self) -> dict[str, Any]:
         # Locks cannot be copied; estimators that hold a record can.

@@ -42,7 +42,7 @@ def facts_of_estimator(model: Any) -> Facts:
         model=seen.model,
         ledger=ledger,
         notes=tuple(filter(None, (_PLAYED if played else "", seen.note))),
-        openings=_openings(model),
+        openings=_openings(model, plan),
         costs=_costs(model, plan),
         parameters=tuple(
             (key, _shown(value)) for key, value in model.get_params(deep=False).items()
@@ -87,9 +87,15 @@ def _kind(model: Any, plan: Any) -> str:
     return job_words.kind_of_plan(protocol, plan)
 
 
-def _openings(model: Any) -> tuple[Openings, ...]:
+def _openings(model: Any, plan: Any) -> tuple[Openings, ...]:
     learned = getattr(model, "what_was_learned_", None)
     if isinstance(learned, Mapping):
+        if isinstance(plan, PeerPlan) and plan.is_private:
+            # How rows were aligned tells their number; that it was seen stands in the ledger.
+            ring = {one.name for one in plan.ring_openings()}
+            learned = {
+                who: [r for r in rows if r["name"] not in ring] for who, rows in learned.items()
+            }
         return tuple(openings_of(f"What {who} learned", rows) for who, rows in learned.items())
     leakage = getattr(model, "leakage_", None)
     if leakage is None:

@@ -255,7 +255,11 @@ class Column:
         """Return one value as Python has it, for messages."""
         value = self.values[row]
         if isinstance(value, pa.Scalar):
-            return value.as_py()
+            try:
+                return value.as_py()
+            except (ValueError, OverflowError):
+                # No text in UTF-8, or an instant that Python has not.
+                return UNREADABLE
         return value.item() if isinstance(value, np.generic) else value
 
     def where(self, rows: NDArray[np.int64]) -> str:

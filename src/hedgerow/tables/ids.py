@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
 import numpy as np
@@ -84,9 +85,12 @@ def read_ids(
 def _plain_values(column: Column) -> Sequence[Any]:
     if column.is_plain:
         return column.plain_values
-    values = column.values
-    each = values if isinstance(values, np.ndarray) else values.to_pylist()
-    return [plain(value) for value in each]
+    values: Any = column.values
+    if not isinstance(values, np.ndarray):
+        # One value that Python cannot hold, as no text or beyond its dates, is refused with all.
+        with suppress(ValueError, OverflowError):
+            values = values.to_pylist()
+    return [plain(value) for value in values]
 
 
 def _plain_ids(column: Column) -> NDArray[Any]:

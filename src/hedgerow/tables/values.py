@@ -27,6 +27,9 @@ class Seconds(float):
 class Unreadable:
     """What is neither missing nor a number, a string, a bool, a date or a time."""
 
+    def __repr__(self) -> str:
+        return "what cannot be read"
+
 
 UNREADABLE = Unreadable()
 

@@ -18,8 +18,9 @@ from tests.parties.wire.parties_calls import refuses
 
 
 def test_the_protocol_gets_what_the_job_says() -> None:
-    job = make_job(class_at="office", max_depth=3, ring="all", epsilon=2.0, align=False)
-    expected = SiteJob(3, 2, 2, max_depth=3, ring="all", align=False, epsilon=2.0)
+    job = make_job(class_at="office", max_depth=3, ring="all", epsilon=2.0)
+    expected = SiteJob(3, 2, 2, max_depth=3, ring="all", align=True, epsilon=2.0)
+    assert make_job(align=False).protocol_job() == SiteJob(3, 0, 2)
     assert job.protocol_job() == expected
     every = make_job(class_at="all", classes=4)
     assert every.protocol_job() == SiteJob(3, None, 4, align=True)
@@ -57,6 +58,7 @@ def test_text_and_hash(tmp_path: Path) -> None:
         ({"ring": "some"}, "ring"),
         ({"cardinality": "plain"}, "cardinality"),
         ({"align": "yes"}, "align"),
+        ({"align": False, "epsilon": 1.0, "max_depth": 2}, "would end the run"),
         ({"answers_to": "class site", "class_at": "all"}, "all sites hold the class"),
         ({"timeouts": {"lost": 9.0}}, "timeouts"),
         ({"analysts": ["zoe"]}, "by its sites alone"),

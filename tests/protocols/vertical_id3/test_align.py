@@ -56,6 +56,17 @@ def test_the_common_records_remain_at_every_site() -> None:
     assert [site.nodes for site in sites] == [site.nodes for site in alone]
 
 
+def test_with_noise_there_is_a_tree_also_of_no_common_record() -> None:
+    """Whether there is one would tell, exactly, whether a record is there."""
+    apart = [np.array([1, 2]), np.array([2, 3]), np.array([4, 5])]
+    with pytest.raises(HedgerowError) as caught:
+        grown(differing(apart))
+    assert caught.value.code is Code.IDS_DO_NOT_ALIGN
+    sites = differing(apart, epsilon=1.0, max_depth=1)
+    assert grown(sites).site in range(3)
+    assert [site.table.n_records for site in sites] == [0, 0, 0]
+
+
 def test_encryptions_of_aligning() -> None:
     sites = differing(IDS)
     grown(sites)

@@ -96,8 +96,11 @@ class PeersModel(AccountedEstimator):
                     found=f"target_at={self.target_at} for {peers} peers, which count from 0",
                     fix="correct target_at",
                 )
-            if self._absorbed() is not None:
-                encoded = encoded.rows(np.flatnonzero(encoded.present))
+            if (absorbed := self._absorbed()) is not None:
+                # Peers know all places: a target that cannot be used changes none of them.
+                places = encoded.rows(np.arange(encoded.n_slots)[: encoded.domain.capacity])
+                absorbed.count_rows(over=encoded.present.sum() - places.present.sum())
+                encoded = places
             bins = [{j: encoded.bins[:, j] for j in group} for group in self.columns_]
             return self._train(bins, encoded, int(self.target_at) % peers, ledger)
 
@@ -134,16 +137,15 @@ class PeersModel(AccountedEstimator):
             self._take_domain(domain)
             self.n_features_in_ = len(domain.attributes)
             self.feature_names_in_ = np.array(domain.names, dtype=object)
-            self.columns_ = [columns for columns, _ in parts]
+            self.columns_ = [part.columns for part in parts]
             bins = [
-                {j: table.bins[:, at] for at, j in enumerate(columns)} for columns, table in parts
+                {j: part.table.bins[:, at] for at, j in enumerate(part.columns)} for part in parts
             ]
-            target = parts[target_at][1].labels
+            target = parts[target_at].table.labels
             assert target is not None
-            n = len(target)
-            every = np.zeros((n, len(domain.names)), dtype=domain.dtype)
-            encoded = Encoded(domain, every, target, np.ones(n, dtype=np.bool_))
-            names = None if ids is None else [table.ids for _, table in parts]
+            every = np.zeros((len(target), len(domain.names)), dtype=domain.dtype)
+            encoded = Encoded(domain, every, target, parts[target_at].usable)
+            names = None if ids is None else [part.table.ids for part in parts]
             return self._train(bins, encoded, target_at, ledger, names)
 
     def _train(
@@ -179,6 +181,7 @@ class PeersModel(AccountedEstimator):
                 own,
                 n if ids is None else len(ids[i]),
                 target if i == target_at else None,
+                encoded.present if i == target_at else None,
                 ids=None if ids is None else ids[i],
             )
             for i, own in enumerate(bins)
@@ -250,12 +253,16 @@ class PeersModel(AccountedEstimator):
         # A copy may go to others.
         state: dict[str, Any] = super().__getstate__()
         if "run_" in state and self.plan_.is_private:
-            state["run_"] = self.run_.without_traffic()
+            state["run_"] = self.run_.without_sizes(self.plan_)
         return state
 
     @property
     def what_was_learned_(self) -> dict[str, list[dict[str, Any]]]:
-        """What every peer learned of the model: name, times, values, why."""
+        """What every peer learned of the model: name, times, values, why.
+
+        Where the model has an epsilon, copies have nothing of how rows were aligned, which tells
+        their number.
+        """
         check_is_fitted(self, "run_")
         return {
             f"peer {i}": leakage.what_was_learned(f"peer {i}")

@@ -32,12 +32,12 @@ class GrowthParameters(PeersEstimator):
     ----------
     noise
         "splits+leaves": the choice of each split and what leaves hold have noise, drawn on the
-        shares of the peers, and the ledger has a finite epsilon for them, unless rows are aligned
-        by `ids`. All nodes are then split, unless `stop_share` has a part of epsilon; that a node
-        is pure, `min_samples_leaf` and `min_impurity_decrease` decide nothing. "as published": the
-        paper's noise, of classes alone, which has no finite epsilon. Both need a `domain` with a
-        capacity; a forest needs ``bootstrap=False``: all trees have the same rows, and divide
-        epsilon.
+        shares of the peers, and the ledger has a finite epsilon for whoever is shown the tree; for
+        the peers, who know the records, that of replace, unless rows are aligned by `ids`. All
+        nodes are then split, unless `stop_share` has a part of epsilon; that a node is pure,
+        `min_samples_leaf` and `min_impurity_decrease` decide nothing. "as published": the paper's
+        noise, of classes alone, which has no finite epsilon. Both need a `domain` with a capacity;
+        a forest needs ``bootstrap=False``: all trees have the same rows, and divide epsilon.
     stop_share
         By such a count a node with fewer rows than `min_samples_split` is a leaf.
     bad_rows : "auto", "error" or "absorb"

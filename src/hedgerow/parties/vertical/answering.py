@@ -53,11 +53,10 @@ from hedgerow.parties.wire.handlers import Caller, Incoming, RequestFields, verb
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.protocols.hidden.answers import distribution
 from hedgerow.protocols.registry import IN_PIECES, PEER_PROTOCOLS
+from hedgerow.tables.ids import LONGEST
 
 MOST_INSTANCES = 10_000
 """Of one question."""
-MOST_ID = 200
-"""Characters of an id."""
 MOST_AT_ONCE = 8
 """Questions that a site or peer takes part in at the same time."""
 _LARGEST = 1 << 22
@@ -82,7 +81,7 @@ class AskedIds(RequestFields):
     """`ids`: of the instances, as people write them."""
 
     ids: Annotated[
-        list[Annotated[str, Field(max_length=MOST_ID)]],
+        list[Annotated[str, Field(max_length=LONGEST)]],
         Field(min_length=1, max_length=MOST_INSTANCES),
     ]
 

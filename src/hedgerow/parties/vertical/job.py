@@ -47,6 +47,10 @@ LEAST_WITH_NOISE = (
     "least_records beside epsilon: whether there is a model would tell exactly whether so many are "
     "common"
 )
+GIVEN_WITH_NOISE = (
+    "align = false beside epsilon: a row that one site cannot use would end the run, and tell; "
+    "with align sites may have different rows"
+)
 _EXACT = "those who take part learn exact counts, or whose records there are"
 
 Label = (
@@ -93,8 +97,11 @@ class VerticalJob(VerticalOptions, Job):
             self.protocol_job()
         except HedgerowError as error:
             raise ValueError(error.found) from None
-        if self.least_records > 1 and self.epsilon is not None:
-            raise ValueError(LEAST_WITH_NOISE)
+        if self.epsilon is not None:
+            if self.least_records > 1:
+                raise ValueError(LEAST_WITH_NOISE)
+            if not self.align:
+                raise ValueError(GIVEN_WITH_NOISE)
         return self
 
     def to_dict(self) -> dict[str, Any]:

@@ -106,7 +106,9 @@ class PeersPart(StagedPart[PivotJob]):
         # The others have written the domain: where there is an epsilon, what is refused would tell
         # them about rows.
         absorbed = AbsorbedRows() if plan.is_private else None
-        table = read_rows(own, named, config.name, absorbed, plan.capacity)
+        # In a ring the capacity is that of common rows, which nobody knows yet.
+        capacity = plan.capacity if plan.align == "hidden" else None
+        table = read_rows(own, named, config.name, absorbed, capacity)
         if absorbed is not None:
             keep_absorbed(config.state, attempt.run, absorbed)
         check_same(config.state, attempt.run, pieces(table))

@@ -33,6 +33,8 @@ from hedgerow.secure.additive.ciphertexts import DEAL, JointKey
 from hedgerow.secure.additive.punctured import PLANT, check_bins
 from hedgerow.secure.additive.transfers import PREPROCESSING, SETUP
 from hedgerow.secure.secret import Secret, concatenate
+from hedgerow.tables.absorbing import AbsorbedRows
+from hedgerow.tables.encode import rows_within
 
 Array = NDArray[Any]
 SESSION = "pivot"
@@ -46,29 +48,31 @@ OFFLINE = (SETUP, PREPROCESSING, PLANT, DEAL)
 class PeerTable:
     """Rows of one peer: the bins (n,) of its attributes, by their numbers, and the target.
 
-    The target is class indices or numbers in units of the plan, where the peer has it. `ids`
-    (n,) are int64 or str, each of them once, where rows are yet to be aligned.
+    The target is class indices or numbers in units of the plan, where the peer has it; rows (n,)
+    that are not `present` there count nowhere. `ids` (n,) are int64 or str, each of them once,
+    where rows are yet to be aligned.
     """
 
     bins: Mapping[int, Array] = field(repr=False)
     n: int
     target: Array | None = field(default=None, repr=False)
+    present: Array | None = field(default=None, repr=False)
     ids: Array | None = field(default=None, repr=False)
 
     def rows(self, index: NDArray[np.intp]) -> PeerTable:
         """Return some rows, in this order; no more is known of their ids."""
         bins = {j: column[index] for j, column in self.bins.items()}
-        target = None if self.target is None else self.target[index]
-        return PeerTable(bins, len(index), target)
+        of_rows = (None if one is None else one[index] for one in (self.target, self.present))
+        return PeerTable(bins, len(index), *of_rows)
 
     def columns(self, plan: PeerPlan) -> Array | None:
         """Return what is summed up of the rows, (k, n), where the target is."""
         if self.target is None:
             return None
+        found: Array = np.stack([np.ones(self.n, np.int64), self.target.astype(np.int64)])
         if plan.classes:
-            hot: Array = (self.target == np.arange(plan.classes)[:, None]).astype(np.int64)
-            return hot
-        return np.stack([np.ones(self.n, np.int64), self.target.astype(np.int64)])
+            found = (self.target == np.arange(plan.classes)[:, None]).astype(np.int64)
+        return found if self.present is None else found * self.present
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +116,10 @@ def peer(context: Context) -> PeerPart:
         # With an epsilon for whoever sees the model, there is one whatever the rows.
         least = 0 if plan.is_private else 1 if terms is None else terms.least_records
         rows = align_rows(context.network, plan, table.ids, leakage, context.stages, least)
+        if plan.is_private:
+            # To end for more than fit would tell: some are left out, the same everywhere.
+            every = np.ones(len(rows), np.bool_)
+            rows = rows[rows_within(every, plan.capacity, AbsorbedRows(), table.ids[rows])]
         table = table.rows(rows)
     check_rows(plan, table)
     with _engine(context, leakage) as engine:

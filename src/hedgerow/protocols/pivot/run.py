@@ -43,17 +43,19 @@ _PATIENCE = 600.0
 class PivotRun:
     """A model among peers, and how it came about; `model` has the shares of all of them.
 
-    What each peer learned differs where they have aligned their rows. `traffic` follows from the
-    number of rows: `without_traffic` is what others may see of a model with an epsilon.
+    What each peer learned differs where they have aligned their rows. That, and `traffic`, tell the
+    number of rows: `without_sizes` is what others may see of a model with an epsilon.
     """
 
     model: PeerModel = field(repr=False)
     leakages: tuple[Leakage, ...] = field(repr=False)
     traffic: Reading | None = field(repr=False)
 
-    def without_traffic(self) -> PivotRun:
+    def without_sizes(self, plan: PeerPlan) -> PivotRun:
         """Return the run without what would tell the number of rows."""
-        return replace(self, traffic=None)
+        ring = {one.name for one in plan.ring_openings()}
+        leakages = tuple(leakage.without(ring) for leakage in self.leakages)
+        return replace(self, leakages=leakages, traffic=None)
 
     @property
     def leakage(self) -> Leakage:
@@ -137,8 +139,8 @@ def members_of(plan: PeerPlan) -> tuple[str, ...]:
 def joined(tables: Sequence[PeerTable]) -> PeerTable:
     """Put the tables of all peers together, for a process in which all of them live."""
     bins = {j: own for table in tables for j, own in table.bins.items()}
-    target = next((table.target for table in tables if table.target is not None), None)
-    return PeerTable(bins, tables[0].n, target)
+    of_rows = [(table.target, table.present) for table in tables if table.target is not None]
+    return PeerTable(bins, tables[0].n, *(of_rows[0] if of_rows else ()))
 
 
 def pivot_member(
@@ -148,7 +150,7 @@ def pivot_member(
     plan = PEER_PROTOCOLS[public["protocol"]].plan_type.from_dict(dict(public["plan"]))
     ledger = Ledger.from_json(public["ledger"])
     bins = {int(j): np.asarray(column) for j, column in own["bins"].items()}
-    table = PeerTable(bins, own["n"], own["target"], ids=own["ids"])
+    table = PeerTable(bins, own["n"], own["target"], own["present"], own["ids"])
     context = Context(network, members_of(plan), plan, table=table, ledger=ledger)
     found = peer(replace(context, seed=public["seed"]))
     record = {"ledger": ledger.to_json(), "leakage": found.leakage.to_json()}
@@ -181,7 +183,7 @@ def _in_processes(
     own = {
         i: [
             {"bins": {str(j): b for j, b in t.bins.items()}}
-            | {name: getattr(t, name) for name in ("n", "target", "ids")}
+            | {name: getattr(t, name) for name in ("n", "target", "present", "ids")}
         ]
         for i, t in enumerate(tables)
     }

@@ -61,12 +61,13 @@ _CALLS: Mapping[type[Message], int] = {Announce: ANNOUNCE, Ready: READY, Common:
 class SiteProgram:
     """Runs one site: aligns, announces, grows the tree, and answers questions.
 
-    H111 if all sites have fewer than `least_records` in common.
+    H111 if all sites have fewer than `least_records` in common; with an epsilon there is a tree
+    whatever the rows.
     """
 
     def __init__(self, site: Site, least_records: int = 1) -> None:
         self.site, job = site, site.job
-        self._least = least_records
+        self._least = least_records if job.epsilon is None else 0
         self._ring = RingCardinality(
             site.index,
             site.cipher,
@@ -76,7 +77,9 @@ class SiteProgram:
             meter=site.meter,
             entropy=site.entropy,
         )
-        self._alignment = RingAlignment(self._ring, job.n_sites, job.starter, site.learn)
+        self._alignment = RingAlignment(
+            self._ring, job.n_sites, job.starter, site.learn, min(self._least, 1)
+        )
         self._secret = SecretCardinality(site) if job.secret else None
         site.cardinality = self._secret or self._ring
         site.gains = self._secret or OpenGains(site)

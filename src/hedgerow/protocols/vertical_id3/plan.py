@@ -27,7 +27,7 @@ from functools import cached_property
 import numpy as np
 
 from hedgerow.errors import Code
-from hedgerow.privacy import Ledger, Opening, Release
+from hedgerow.privacy import Ledger, Opening, Relation, Release
 from hedgerow.protocols.hidden.programs import mark_collusion
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.leakage import (
@@ -313,10 +313,15 @@ def earlier_releases(session: Session, attempts: int) -> list[Release]:
 def mark_secret(ledger: Ledger, job: SiteJob) -> None:
     """Record against whom nothing holds: two servers, and whoever knows the members."""
     mark_collusion(ledger)
+    mark_members(ledger, job)
+
+
+def mark_members(ledger: Ledger, job: SiteJob, relation: Relation | None = None) -> None:
+    """Record that noise hides no record from whoever knows which, or how many, there are."""
     if job.epsilon is None:
         return
     for audience in (*(f"site {site}" for site in range(job.n_sites)), ALL_SERVERS):
-        ledger.mark_not_private(_MEMBERS, [audience])
+        ledger.mark_not_private(_MEMBERS, [audience], relation)
 
 
 def _charged_by(of: str | None, releases: list[Release]) -> list[Release]:
