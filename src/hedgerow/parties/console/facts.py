@@ -22,6 +22,7 @@ from hedgerow.parties.runs.admission import decide_run, pays
 from hedgerow.parties.runs.client import RunStatus, merge_status
 from hedgerow.parties.runs.job_files import Job
 from hedgerow.parties.runs.manager import RunManager
+from hedgerow.parties.runs.reports import RunReport
 from hedgerow.parties.runs.store import OPEN, PartyRun
 from hedgerow.parties.store.accounts import Balance, balances_in, worst
 from hedgerow.parties.store.approvals import Approval, decision
@@ -200,11 +201,11 @@ class PartyFacts:
     def run(self, run_id: str) -> RunFacts:
         """Return a run; H890 if it is not here."""
         run = self._runs.store.get(run_id)
-        told = self._runs.show(run.id)
+        told = RunReport.model_validate(self._runs.show(run.id))
         return RunFacts(
             run,
             merge_status(run.id, {self.config.name: told}),
-            tuple(told["members"]),
+            told.members,
             self._awaited(run),
         )
 
