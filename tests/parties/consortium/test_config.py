@@ -147,7 +147,9 @@ def test_listen_is_for_servers(parties: dict[str, PartyConfig]) -> None:
     assert "servers alone" in changed(parties["zoe"], lambda d: d.update(listen="::1")).found
 
 
-@pytest.mark.parametrize("text", ["name = ", "name = 'a'\nname = 'b'\n", "a=" + "[" * 5000, ""])
+@pytest.mark.parametrize(
+    "text", ["name = ", "name = 'a'\nname = 'b'\n", "a=" + "[" * 5000, "a=" + "9" * 5000, ""]
+)
 def test_what_is_no_toml(parties: dict[str, PartyConfig], text: str) -> None:
     folder = parties["alder"].folder
     (folder / "party.toml").write_text(text)

@@ -351,7 +351,8 @@ def read_toml(model: type[_Model], path: Path) -> _Model:
     text = read_small(path, MAX_FILE_BYTES, model.code)
     try:
         data: Mapping[str, Any] = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    # An integer of very many digits is a ValueError of its own.
+    except (ValueError, RecursionError) as error:
         raise model.code.error(found=f"in {path}: {error}") from None
     try:
         return model.model_validate(data)
