@@ -67,6 +67,18 @@ def test_rows_and_the_network_are_asked_for(tmp_path: Path) -> None:
     assert many["network_seconds"] == pytest.approx(max(sent[1]) / 1e6)
 
 
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        *(("--latency", text) for text in ("nan", "inf", "1e300")),
+        *(("--bandwidth", text) for text in ("nan", "inf", "1e300")),
+        *((flag, "9" * 400) for flag in ("--cores", "--rows")),
+    ],
+)
+def test_numbers_beyond_everything_are_refused(flag: str, value: str, tmp_path: Path) -> None:
+    refuses(Code.BAD_PARAMETER, lambda: estimate(one(), tmp_path, flag, value))
+
+
 def test_text_says_which_part_is_which(tmp_path: Path) -> None:
     text = estimate(peer_towns.make_job(), tmp_path)
     assert "before rows are needed" in text

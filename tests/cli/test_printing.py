@@ -8,7 +8,7 @@ import pytest
 from rich.table import Table
 
 from hedgerow.cli.main import main
-from hedgerow.cli.printing import advice, parse_names, print_table
+from hedgerow.cli.printing import advice, parse_names, print_line, print_table
 from hedgerow.errors import Code
 
 DOMAIN = """\
@@ -115,3 +115,8 @@ def test_no_name_is_cut_however_narrow_the_terminal_is(
     small.add_row("a")
     print_table(small)
     assert max(map(len, capsys.readouterr().out.splitlines())) < 60
+
+
+def test_a_line_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_line("north:\x1b[2J \u202edone\n  next")
+    assert capsys.readouterr().out == "north:\\x1b[2J \\u202edone\n  next\n"

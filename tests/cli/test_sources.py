@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from hedgerow.cli.main import app
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.store.own_tables import own_table
+from hedgerow.parties.store.own_tables import QUERY_SECONDS, own_table
 from hedgerow.parties.store.uploads import read_manifest
 from hedgerow.parties.topdown.part import encoded_table
 from hedgerow.tables import SqlQuery
@@ -176,7 +176,10 @@ def test_a_query_that_stays_here_is_run_anew(parties, monkeypatch: pytest.Monkey
     here = ("upload", "ward.duckdb", str(config.folder), "--here", "--population", "patients")
     told = json.loads(run(*here, *ask, "--format", "json"))
     assert told["columns"] == ["age", "ward", "sex", "ill"]
+    assert own_table(config.state, "patients").path.timeout == 9.0
+    run(*here, *ask[:2])
     kept = own_table(config.state, "patients")
+    assert kept.path.timeout == QUERY_SECONDS
     monkeypatch.chdir("/")
     domain = upload_servers.DOMAIN
     found = encoded_table(kept.path, domain, AbsorbedRows())

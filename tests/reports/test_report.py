@@ -1,5 +1,6 @@
 """`hedgerow report`: the page of a model file, as people see it."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from hedgerow.errors import HedgerowError
 from hedgerow.privacy import Ledger
 from hedgerow.reports.ledger_tree import ledger_tree
 from hedgerow.reports.model_file import facts_of_file
+from hedgerow.reports.page import report_page
 from tests.browser import browser, needs_browser, watched
 
 DOMAIN = Domain(
@@ -123,3 +125,36 @@ def test_names_of_the_domain_are_escaped(files: dict[str, Path], name: str) -> N
 def test_a_page_that_is_there_is_kept(files: dict[str, Path]) -> None:
     with pytest.raises(HedgerowError, match="H902"):
         CliRunner().invoke(app, ["report", str(files["tree"])], catch_exceptions=False)
+
+
+def test_paths_that_no_file_can_have_are_refused(files: dict[str, Path]) -> None:
+    long = "m" * 300
+    runner = CliRunner()
+    for verb in ("report", "show"):
+        with pytest.raises(HedgerowError, match="H405"):
+            runner.invoke(app, [verb, f"{long}.json"], catch_exceptions=False)
+    with pytest.raises(HedgerowError, match="H869"):
+        runner.invoke(app, ["report", str(files["tree"]), "--out", long], catch_exceptions=False)
+
+
+def test_a_name_turns_nothing_around(files: dict[str, Path], tmp_path: Path) -> None:
+    document = json.loads(files["boosting"].read_text())
+    document["domain"]["attributes"][0]["name"] = "ag\u202ee\x1b[2J"
+    document["domain"]["attributes"][1]["categories"][0] = "a\u2066b"
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps(document))
+    page = report_page(facts_of_file(path))
+    assert {c for c in page if not c.isprintable()} == {"\n"}
+    assert "ag\\u202ee\\x1b[2J" in page
+    # A description keeps its lines.
+    assert "\n" in page.partition("<pre")[2].partition("</pre>")[0]
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_noise_beyond_all_floats_has_a_page(files: dict[str, Path], tmp_path: Path) -> None:
+    document = json.loads(files["boosting"].read_text())
+    noise = document["boosted"]["noise"]
+    document["boosted"]["noise"] = [one and [1e308] * len(one) for one in noise]
+    path = tmp_path / "loud.json"
+    path.write_text(json.dumps(document))
+    assert "Bands: 95%" in report_page(facts_of_file(path))

@@ -118,6 +118,9 @@ def test_text_has_a_line_break_and_a_path_has_none(tmp_path, monkeypatch):
     [
         "attributes = [",
         "capacity = 3",
+        f"capacity = {'9' * 5000}",
+        f"capacity = {'[' * 5000}",
+        f"attributes = {'{a = ' * 5000}",
         "attributes = 3",
         "attributes = []",
         'attributes = [{name = "a", kind = "numeric"}]',

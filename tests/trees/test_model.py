@@ -40,7 +40,7 @@ def test_a_folder_of_a_fit_is_read_by_its_model(tmp_path):
 
 
 def test_refuses_what_cannot_be_read(tmp_path):
-    for path in (tmp_path, tmp_path / "missing.json"):
+    for path in (tmp_path, tmp_path / "missing.json", tmp_path / ("m" * 300)):
         with pytest.raises(HedgerowError) as caught:
             read_model(path)
         assert caught.value.code is Code.NO_MODEL_FILE

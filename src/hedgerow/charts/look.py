@@ -54,6 +54,11 @@ def printable(text: object) -> str:
     )
 
 
+def printable_lines(text: object) -> str:
+    """Show text as `printable` does, but with its line breaks."""
+    return "\n".join(map(printable, str(text).split("\n")))
+
+
 def text_width(text: str, size: float = SMALL, *, bold: bool = False) -> float:
     """Estimate the width of a text in pixels, rather too wide than too narrow."""
     em = 0.0

@@ -79,8 +79,10 @@ def axis_around(label: str, values: Sequence[float], *, zero: bool = True) -> Ax
 
 
 def _round_numbers(low: float, high: float) -> list[tuple[float, str]]:
-    """Multiples of 1, 2 or 5 times a power of ten."""
+    """Multiples of 1, 2 or 5 times a power of ten; none where floats have no such range."""
     rough = (high - low) / _MOST_TICKS
+    if not 0 < rough < math.inf:
+        return []
     power = 10.0 ** math.floor(math.log10(rough))
     # Never fewer than two: the next step is at most two and a half times as far.
     step = power * next(by for by in (1, 2, 5, 10) if by * power >= rough * (1 - 1e-9))

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from hedgerow.charts.look import printable_lines
 from hedgerow.errors import Code, HedgerowError
 
 if TYPE_CHECKING:
@@ -108,9 +109,12 @@ def parse_names(text: str) -> list[str]:
 
 
 def print_line(text: str, *, stderr: bool = False) -> None:
-    """Print a text as it is: paths are not cut where they do not fit into a line."""
+    """Print a text as it is: paths are not cut where they do not fit into a line.
+
+    What could steer the terminal is shown as an escape.
+    """
     console = Console(stderr=stderr, emoji=False)
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    console.print(printable_lines(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def print_table(table: Table) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 from hedgerow.privacy import Ledger
@@ -14,11 +15,12 @@ from hedgerow.trees import read_model
 
 def facts_of_file(path: Path) -> Facts:
     """Return what is in a model file, or in the folder of a fit; raises what `read_model` does."""
-    file = path / "model.json" if path.is_dir() else path
+    is_folder = os.path.isdir(path)
+    file = path / "model.json" if is_folder else path
     read = read_model(file)
     ledger = None if read.privacy is None else Ledger.from_json(json.dumps(read.privacy))
     return Facts(
-        name=path.resolve().name if path.is_dir() else path.stem,
+        name=path.resolve().name if is_folder else path.stem,
         kind=kind_of(read.model),
         setting="file",
         domain=read.model.domain,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -12,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from hedgerow import __version__
+from hedgerow.charts.look import printable_lines
 from hedgerow.errors import Code
 from hedgerow.parties.store.durable import replacing
 from hedgerow.privacy import Guarantee, Ledger
@@ -42,7 +44,8 @@ def write_report(facts: Facts, page: Path, *, force: bool = False) -> Path:
 
     H902 for a file that is there, unless it may be replaced.
     """
-    if page.exists() and not force:
+    # Where nobody may look, it is for the writing to say so.
+    if os.path.exists(page) and not force:
         raise Code.FILE_EXISTS.error(found=str(page))
     text = report_page(facts)
     with replacing(page) as file:
@@ -175,6 +178,7 @@ def _template() -> Any:
     environment = Environment(
         loader=PackageLoader("hedgerow.reports", "pages"),
         autoescape=True,
+        finalize=_shown,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -183,6 +187,12 @@ def _template() -> Any:
     environment.filters["seconds"] = _seconds
     environment.filters["named"] = named
     return environment.get_template("report.html")
+
+
+def _shown(value: object) -> object:
+    """Show what no reader sees in a text from outside, such as a change of direction."""
+    is_text = isinstance(value, str) and not isinstance(value, Markup)
+    return printable_lines(value) if is_text else value
 
 
 def _octets(n: int) -> str:

@@ -58,7 +58,7 @@ def _known_elsewhere(config: PartyConfig) -> tuple[Iterable[str], Mapping[str, s
     refusals = [one for one in told.values() if isinstance(one, HedgerowError)]
     if len(refusals) == len(told):
         raise refusals[0]
-    runs = [run["run"] for one in told.values() if isinstance(one, dict) for run in one["runs"]]
+    runs = [line.run for lines in told.values() if isinstance(lines, tuple) for line in lines]
     return runs, {shelf.line.model: shelf.line.run for shelf in ModelClient(config).list()[0]}
 
 

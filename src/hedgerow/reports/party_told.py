@@ -203,11 +203,11 @@ def _accuracies(
 
 def _evaluations(client: RunClient, model: str) -> list[EvaluationJob]:
     runs = {
-        run["run"]: run["state"]
-        for told in client.list().values()
-        if isinstance(told, dict)
-        for run in told["runs"]
-        if run["protocol"] == EVALUATION and run["model"] == model
+        line.run: line.state
+        for lines in client.list().values()
+        if isinstance(lines, tuple)
+        for line in lines
+        if line.protocol == EVALUATION and line.model == model
     }
     jobs = [_job(client, run) for run, state in runs.items() if state == "done"]
     return [job for job in jobs if isinstance(job, EvaluationJob)]

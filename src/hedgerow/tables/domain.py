@@ -249,6 +249,7 @@ class Domain(Numbered):
                 raise Code.BAD_DOMAIN_FILE.error(found=f"{name}: {error}") from None
         try:
             data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        # An integer of very many digits is a ValueError of its own.
+        except (ValueError, RecursionError) as error:
             raise Code.BAD_DOMAIN_FILE.error(found=f"in {name}: {error}") from None
         return cls.from_dict(data, source=name)

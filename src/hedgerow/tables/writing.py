@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,7 +24,7 @@ def check_new(path: Path, *, force: bool = False) -> None:
             found=f"{path.name!r}",
             fix="choose one of these endings",
         )
-    if path.exists() and not force:
+    if os.path.exists(path) and not force:
         raise Code.FILE_EXISTS.error(found=str(path))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from json import JSONDecodeError
 from pathlib import Path
@@ -60,7 +61,8 @@ def read_model(path: str | Path) -> ModelFile:
     `Code.MODEL_FILE_CUT_OFF`, `Code.BAD_MODEL_FILE` or `Code.MODEL_VERSION`.
     """
     file = Path(path)
-    if file.is_dir():
+    # False where nobody may look: reading says why.
+    if os.path.isdir(file):
         file /= "model.json"
     try:
         text = file.read_bytes()
@@ -101,7 +103,8 @@ def ledger_text(file: Path) -> str:
 
     Raises `Code.BAD_LEDGER_FILE` where there is none.
     """
-    if file.is_dir():
+    # False where nobody may look: reading says why.
+    if os.path.isdir(file):
         named = [file / name for name in ("ledger.json", "model.json")]
         file = next((path for path in named if path.exists()), named[0])
     try:

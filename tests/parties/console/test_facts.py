@@ -10,6 +10,7 @@ import pytest
 
 from hedgerow.net.port import RunPort
 from hedgerow.parties.console.rendering import ConsolePages
+from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.runs.manager import RunManager
 from hedgerow.parties.vertical.peer_job import PivotJob
@@ -51,6 +52,19 @@ def test_what_waits_is_never_beyond_what_is_shown(tmp_path: Path) -> None:
     assert (labels.count("run"), labels.count("decide")) == (1, JOBS - 2)
     page = ConsolePages(facts, "/", "word").overview()
     assert f'<span class="figure">{JOBS - 1}</span>runs under way' in page
+
+
+def test_members_that_cannot_be_asked_are_said_to_be_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(config: PartyConfig) -> None:
+        raise UnicodeError
+
+    desk, _ = peer_desk(tmp_path)
+    monkeypatch.setattr("hedgerow.parties.console.facts.check_consortium", fails)
+    page = desk.overview()
+    assert "members could not be asked how they are: UnicodeError" in page
+    assert "being asked" not in page
 
 
 def peer_desk(folder: Path) -> tuple[ConsolePages, RunManager]:

@@ -79,7 +79,7 @@ def test_roster_and_identity(parties: dict[str, PartyConfig]) -> None:
 
 
 def test_hosts_and_listen(tmp_path: Path) -> None:
-    hosts = ["alder.example", "10.0.0.7", "fe80::1"]
+    hosts = [f"{'a' * 63}.xn--d1acufc-9.example", "10.0.0.7", "::ffff:10.0.0.7"]
     alder = found(tmp_path, hosts=hosts)["alder"]
     assert [server.host for server in alder.servers] == hosts
     path = alder.folder / "party.toml"
@@ -107,6 +107,12 @@ def test_hosts_and_listen(tmp_path: Path) -> None:
         (lambda d: d["members"][3].update(port=1), "never called"),
         (lambda d: d["members"][1].update(host=""), "host name"),
         (lambda d: d["members"][1].update(host="a; rm -rf"), "host name"),
+        (lambda d: d["members"][1].update(host="birch..example"), "host name"),
+        (lambda d: d["members"][1].update(host="dead..beef"), "host name"),
+        (lambda d: d["members"][1].update(host="birch-.example"), "host name"),
+        (lambda d: d["members"][1].update(host="b" * 64 + ".example"), "host name"),
+        (lambda d: d["members"][1].update(host=".".join(["b" * 63] * 4)), "host name"),
+        (lambda d: d["members"][1].update(host="birch\n"), "host name"),
         (lambda d: d["members"][1].update(port=0), "needs port"),
         (lambda d: d["members"][1].pop("run_port"), "needs port"),
         (lambda d: d["members"][1].update(port=65536), "65535"),
@@ -141,7 +147,9 @@ def test_listen_is_for_servers(parties: dict[str, PartyConfig]) -> None:
     assert "servers alone" in changed(parties["zoe"], lambda d: d.update(listen="::1")).found
 
 
-@pytest.mark.parametrize("text", ["name = ", "name = 'a'\nname = 'b'\n", "a=" + "[" * 5000, ""])
+@pytest.mark.parametrize(
+    "text", ["name = ", "name = 'a'\nname = 'b'\n", "a=" + "[" * 5000, "a=" + "9" * 5000, ""]
+)
 def test_what_is_no_toml(parties: dict[str, PartyConfig], text: str) -> None:
     folder = parties["alder"].folder
     (folder / "party.toml").write_text(text)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,10 +27,12 @@ from hedgerow.parties.consortium.reach import (
     check_own,
 )
 from hedgerow.parties.roles.daemon import Daemon
+from hedgerow.parties.wire.client import call
 from hedgerow.parties.wire.handlers import Caller, Incoming, Verb
 from hedgerow.parties.wire.service import Service
 from tests.parties.consortia import found, introduce, read_key, silent_ports, write_certificate
 from tests.parties.free_ports import free_ports
+from tests.parties.wire.parties_calls import refuses
 
 
 @contextmanager
@@ -91,6 +94,13 @@ def test_nobody_there(met: dict[str, PartyConfig]) -> None:
         found_, fix = failure(met["zoe"], port)
         assert found_.startswith(f"{Code.SERVICE_UNREACHABLE.number} 127.0.0.1:{port}: ")
         assert "have birch start `hedgerow serve`" in fix
+
+
+def test_a_host_that_no_name_can_be(met: dict[str, PartyConfig]) -> None:
+    zoe = met["zoe"]
+    for host in ("birch..example", f"{'b' * 64}.example"):
+        ask = partial(call, (host, 7), zoe.identity, zoe.certificate("birch"), "health")
+        refuses(Code.SERVICE_UNREACHABLE, ask)
 
 
 def test_no_such_host(met: dict[str, PartyConfig]) -> None:

@@ -34,6 +34,9 @@ REPORT = ModelReport(
 )
 
 
+OPENED = {"name": "s", "audience": "a", "shape": "2", "why": "w", "declared": 3, "opened": 1}
+
+
 def test_there_and_back() -> None:
     assert ModelReport.parse(REPORT.to_json()) == REPORT
     assert json.loads(REPORT.to_json())["learned"][0]["epsilon"] == "inf"
@@ -42,9 +45,13 @@ def test_there_and_back() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"learned": [{"audience": "a\nb", "epsilon": 1, "delta": 0, "relation": "r"}]},
-        {"learned": [{"audience": "a", "epsilon": -1, "delta": 0, "relation": "r"}]},
-        {"learned": [{"audience": "a", "epsilon": 1, "delta": 2, "relation": "r"}]},
+        {"learned": [{"audience": "a\nb", "epsilon": 1, "delta": 0, "relation": "replace"}]},
+        {"learned": [{"audience": "a", "epsilon": -1, "delta": 0, "relation": "replace"}]},
+        {"learned": [{"audience": "a", "epsilon": 1, "delta": 2, "relation": "replace"}]},
+        {"learned": [{"audience": "a", "epsilon": 1, "delta": 0, "relation": "r"}]},
+        {"opened": [OPENED | {"shape": "2x"}]},
+        {"opened": [OPENED | {"shape": "many"}]},
+        {"opened": [OPENED | {"shape": "\N{SUPERSCRIPT TWO}"}]},
         {"rows_left": -1},
         {"rows_left": 1.5},
         {"sent": {"rounds": 1}},

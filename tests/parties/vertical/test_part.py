@@ -38,8 +38,8 @@ def test_the_tree_is_that_of_one_process_and_sites_ask_it(tmp_path: Path) -> Non
         check_charged_once(town, job, SITES)
         # How many messages there were says how large the tree is, and where.
         for told in town.client("office").show(run).values():
-            assert told["progress"]["event"] == "done"
-            assert not {"bytes", "rounds"} & set(told["progress"])
+            assert told.progress.event == "done"
+            assert told.progress.bytes is told.progress.rounds is None
         before = town.model("office", "tennis").ledger
         asked = json_of(
             town.command(
@@ -125,7 +125,7 @@ def test_secret_counts_and_a_site_that_is_killed(tmp_path: Path) -> None:
         town.check_tree(job)
         check_charged_once(town, job, (*SITES, *SERVERS))
         for name in SERVERS:
-            assert town.client("club").show(run)[name]["state"] == "done"
+            assert town.client("club").show(run)[name].state == "done"
         asked = town.command("office", "query", "tennis", "--id", YES)
         assert asked.returncode == 0, asked.stderr
         assert "keeps the answers" in asked.stderr

@@ -63,8 +63,8 @@ def test_the_tree_is_that_of_one_process_and_peers_ask_it(
             assert math.isinf(balance.spent.epsilon)
         # How much was sent says how many rows they have in common.
         for told in town.client("wren").show(run).values():
-            assert told["progress"]["event"] == "done"
-            assert not {"bytes", "rounds"} & set(told["progress"])
+            assert told.progress.event == "done"
+            assert told.progress.bytes is told.progress.rounds is None
         given = ["--id", 1, "--id", 9, "--id", 3]
         asked = json_of(town.command("rook", "query", "tennis", *given, "--format", "json"))
         plan, table = aligned(job), weather()

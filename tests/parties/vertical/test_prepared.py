@@ -139,7 +139,7 @@ def test_a_run_that_waits_for_an_approval_is_prepared(tmp_path: Path) -> None:
             town.until_state(run, "done")
             town.check_tree(job)
             for fields in town.client("wren").show(run).values():
-                assert fields["progress"].get("prepared") == (name == "ahead")
+                assert fields.progress.prepared == (name == "ahead")
             store = open_store(town.parties["rook"].state)
             meter, attempts = read_meter(store, run), attempt_sums(store, run)
             assert meter is not None

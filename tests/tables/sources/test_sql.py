@@ -3,11 +3,14 @@
 import datetime as dt
 import math
 import os
+import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -29,6 +32,7 @@ from hedgerow.tables import (
     read_table,
 )
 from hedgerow.tables.absorbing import AbsorbedRows
+from hedgerow.tables.sources import sql as sql_source
 from tests.postgres import ESCAPED, PASSWORD, USER, Server, serving_postgres
 
 
@@ -300,8 +304,70 @@ def test_a_query_has_a_time(uri: str) -> None:
     error = refuses(Code.QUERY_STOPPED, uri, slow, timeout=0.3)
     assert time.monotonic() - begun < 5
     assert "0.3 seconds" in error.expected
-    refuses(Code.BAD_PARAMETER, uri, "SELECT 1", timeout=0)
+    for none in (0, -1, float("nan"), float("inf"), 1e300, 2.0**31):
+        refuses(Code.BAD_PARAMETER, uri, "SELECT 1", timeout=none)
     assert read_sql(uri, "SELECT 1 AS a", timeout=30).num_rows == 1
+
+
+def test_a_server_that_falls_silent(server: Server) -> None:
+    pids = []
+
+    def rows() -> Iterator[Any]:
+        wide = "SELECT pg_backend_pid() AS pid, repeat('x', 500) FROM generate_series(1, 1000000)"
+        for batch in SqlQuery(server.uri(), wide, timeout=1.0).batches():
+            if not pids:
+                pids.append(batch["pid"][0].as_py())
+                # It can neither answer nor be stopped.
+                os.kill(pids[0], signal.SIGSTOP)
+            yield batch
+
+    begun = time.monotonic()
+    try:
+        with pytest.raises(HedgerowError) as caught:
+            list(rows())
+    finally:
+        os.kill(pids[0], signal.SIGTERM)
+        os.kill(pids[0], signal.SIGCONT)
+    assert caught.value.code is Code.QUERY_STOPPED
+    assert "1 seconds" in caught.value.expected
+    assert time.monotonic() - begun < 8
+
+
+def test_whoever_looks_no_further_leaves_no_connection(server: Server) -> None:
+    wide = "SELECT 'left early', repeat('x', 500) FROM generate_series(1, 1000000)"
+    pieces = SqlQuery(server.uri(), wide, timeout=60).batches()
+    next(pieces)
+    pieces.close()
+    ask = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%left early%' AND pid <> "
+    assert read_sql(server.uri(), ask + "pg_backend_pid()")[0][0].as_py() == 0
+
+
+def test_a_connection_has_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    # libpq waits for two seconds at the least.
+    monkeypatch.setattr(sql_source, "_CONNECT_SECONDS", 2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        begun = time.monotonic()
+        where = f"postgresql://ward@127.0.0.1:{silent.getsockname()[1]}/ward"
+        refuses(Code.NO_DATABASE, where, "SELECT 1")
+    assert time.monotonic() - begun < 8
+
+
+@pytest.mark.parametrize(
+    ("uri", "more"),
+    [
+        ("postgresql://db/ward", "?connect_timeout=10"),
+        ("postgresql://db/ward?", "connect_timeout=10"),
+        ("postgresql://db/ward?sslmode=require", "&connect_timeout=10"),
+        ("postgresql://db/ward?connect_timeout=90", ""),
+        ("postgresql://?service=ward", ""),
+    ],
+)
+def test_who_sets_a_time_to_connect_has_it(
+    uri: str, more: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert SqlQuery(uri, "SELECT 1")._with_connect_timeout() == uri + more
+    monkeypatch.setenv("PGCONNECT_TIMEOUT", "90")
+    assert SqlQuery(uri, "SELECT 1")._with_connect_timeout() == uri
 
 
 def test_a_connection_that_is_cut(server: Server) -> None:

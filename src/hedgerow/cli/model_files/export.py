@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -51,7 +52,7 @@ def export(
     from hedgerow.trees import read_model, to_svg, to_text
     from hedgerow.trees.export.onnx import to_onnx
 
-    if out.exists() and not force:
+    if os.path.exists(out) and not force:
         raise Code.FILE_EXISTS.error(found=str(out))
     read = read_model(model)
     tree = read.tree(number)

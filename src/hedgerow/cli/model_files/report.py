@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -75,12 +76,13 @@ def report(
 
     file = Path(model)
     # Names of runs and models have no dots and no slashes, and mean nothing outside a consortium.
-    named = is_name(model) and not file.exists() and (HERE / "party.toml").exists()
+    here = os.path.exists(HERE / "party.toml")
+    named = is_name(model) and not os.path.exists(file) and here
     if folder is None and not named:
         from hedgerow.reports.model_file import facts_of_file
 
         facts = facts_of_file(file)
-        page = file / "report.html" if file.is_dir() else file.with_suffix(".report.html")
+        page = file / "report.html" if os.path.isdir(file) else file.with_suffix(".report.html")
     else:
         from hedgerow.parties.consortium.config import PartyConfig
         from hedgerow.reports.party import facts_of_party

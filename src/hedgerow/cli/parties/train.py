@@ -31,7 +31,7 @@ from hedgerow.errors import Code, HedgerowError
 if TYPE_CHECKING:
     from hedgerow.parties.runs.client import RunClient, RunStatus
     from hedgerow.parties.runs.job_files import Job
-    from hedgerow.parties.wire.requests import Fields
+    from hedgerow.parties.runs.reports import RunLine, RunReport
 
 
 app = typer.Typer(help="Look at runs; stop and resume them.", no_args_is_help=True)
@@ -84,13 +84,13 @@ def list_(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> 
     refusals = [error for error in told.values() if isinstance(error, HedgerowError)]
     if len(refusals) == len(told):
         raise refusals[0]
-    runs: dict[str, dict[str, Fields]] = {}
-    for party, fields in told.items():
-        for run in fields["runs"] if isinstance(fields, dict) else ():
-            runs.setdefault(run["run"], {})[party] = run
+    runs: dict[str, dict[str, RunLine]] = {}
+    for party, lines in told.items():
+        for line in lines if isinstance(lines, tuple) else ():
+            runs.setdefault(line.run, {})[party] = line
     if format is Format.json:
         rows = [_row(known) for known in runs.values()]
-        down = [name for name, fields in told.items() if isinstance(fields, HedgerowError)]
+        down = [name for name, lines in told.items() if isinstance(lines, HedgerowError)]
         print(json.dumps({"ok": not down, "unreachable": down, "rows": rows}))
         raise typer.Exit(NOT_ALL if refusals else 0)
     table = Table("run", "protocol", "model", "by", "since", *told)
@@ -306,42 +306,42 @@ def _print(status: RunStatus) -> None:
         print_line(f"  {status.error}")
 
 
-def _row(known: dict[str, Fields]) -> dict[str, Any]:
+def _row(known: dict[str, RunLine]) -> dict[str, Any]:
     """Return what parties tell of a run, as JSON has it."""
     one = next(iter(known.values()))
     return {
-        **{key: one[key] for key in ("run", "job", "hash", "protocol", "model", "by")},
-        "since": one["created"],
-        "parties": {party: at["state"] for party, at in known.items()},
-        "attempts": {party: at["attempt"] for party, at in known.items()},
-        "errors": {party: at["error"] for party, at in known.items() if at["error"]},
+        **one.model_dump(include={"run", "job", "hash", "protocol", "model", "by"}),
+        "since": one.created,
+        "parties": {party: at.state for party, at in known.items()},
+        "attempts": {party: at.attempt for party, at in known.items()},
+        "errors": {party: at.error for party, at in known.items() if at.error},
     }
 
 
 def _time(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(float(seconds), UTC):%Y-%m-%d %H:%M}"
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
 
 
-def _state(known: Fields | None, told: Fields | HedgerowError) -> str:
+def _state(known: RunLine | None, told: tuple[RunLine, ...] | HedgerowError) -> str:
     if isinstance(told, HedgerowError):
         return "unreachable"
     if known is None:
         return "-"
-    error = known.get("error")
-    return escape(str(known["state"]) + (f" ({error})" if error else ""))
+    return escape(known.state + (f" ({known.error})" if known.error else ""))
 
 
-def _print_outcome(told: dict[str, Fields | HedgerowError], what: str, format: Format) -> None:
+def _print_outcome(told: dict[str, RunReport | HedgerowError], what: str, format: Format) -> None:
     refusals = {name: error for name, error in told.items() if isinstance(error, HedgerowError)}
     if len(refusals) == len(told):
         raise next(iter(refusals.values()))
     if format is Format.json:
-        states = {n: f["state"] for n, f in told.items() if isinstance(f, dict)}
+        states = {n: one.state for n, one in told.items() if not isinstance(one, HedgerowError)}
         failed = {name: error.code.number for name, error in refusals.items()}
         print(json.dumps({"ok": not refusals, "parties": states, "refused": failed}))
     else:
-        for name, fields in told.items():
-            done = isinstance(fields, dict) and fields["state"] == "done"
-            said = "is done" if done else what if isinstance(fields, dict) else str(fields)
-            print(f"{name}: {said}")
+        for name, one in told.items():
+            if isinstance(one, HedgerowError):
+                print_line(f"{name}: {one}")
+            else:
+                print_line(f"{name}: {'is done' if one.state == 'done' else what}")
     raise typer.Exit(NOT_ALL if refusals else 0)

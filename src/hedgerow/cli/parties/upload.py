@@ -74,7 +74,8 @@ def upload(
     """Encode a table, cut it into shares and send each server its part; no row leaves.
 
     With --here nothing is sent at all: the file stays where it is, and this party reads it, or asks
-    the database, in runs whose protocol lets rows stay with their owners.
+    the database, in runs whose protocol lets rows stay with their owners; a query has 600 seconds
+    then, unless --sql-timeout gives it others.
     """
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.roles.uploading import share_upload

@@ -6,6 +6,7 @@ Reveals: to the operator alone, what ``hedgerow runs``, ``models``, ``account``,
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
@@ -22,6 +23,7 @@ from hedgerow.parties.runs.admission import decide_run, pays
 from hedgerow.parties.runs.client import RunStatus, merge_status
 from hedgerow.parties.runs.job_files import Job
 from hedgerow.parties.runs.manager import RunManager
+from hedgerow.parties.runs.reports import RunReport
 from hedgerow.parties.runs.store import OPEN, PartyRun
 from hedgerow.parties.store.accounts import Balance, balances_in, worst
 from hedgerow.parties.store.approvals import Approval, decision
@@ -41,6 +43,7 @@ _SHORT = 0.1
 """Share of a budget at which it is nearly used up."""
 _RECENT = 24 * 3600.0
 """Seconds for which a run that has failed is something to look at."""
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,7 @@ class Need:
 class Overview:
     """All of the first page; `members` is None until they were asked for the first time.
 
+    `unasked` says why they could not be asked; it is empty where they could.
     `needs` and `pending` are of all runs, however few of them are shown in `runs`.
     """
 
@@ -117,6 +121,7 @@ class Overview:
     balances: list[Balance]
     pending: dict[str, float]
     members: list[Finding] | None
+    unasked: str
     models: list[ModelManifest]
     trail: list[TrailEntry]
 
@@ -141,6 +146,7 @@ class MemberWatch:
     def __init__(self, config: PartyConfig) -> None:
         self._config = config
         self._found: list[Finding] | None = None
+        self.failure = ""
         self._asked = -math.inf
         self._lock = threading.Lock()
         self._heard = threading.Event()
@@ -158,7 +164,12 @@ class MemberWatch:
 
     def _ask(self) -> None:
         try:
-            self._found = check_consortium(self._config)
+            self._found, self.failure = check_consortium(self._config), ""
+        except HedgerowError as error:
+            self._found, self.failure = None, str(error)
+        except Exception as error:
+            _logger.exception("failure", extra={"event": {"what": "members"}})
+            self._found, self.failure = None, type(error).__name__
         finally:
             self._asked = time.monotonic()
             self._heard.set()
@@ -181,13 +192,20 @@ class PartyFacts:
         awaited = [run for run in every if self._awaited(run) is not None]
         first = sorted(every, key=lambda run: run.state not in OPEN)[:runs]
         balances, members = self.balances(), self._members.look()
+        unasked = self._members.failure
+        needs = self._needs(every, awaited, balances, members or [])
+        if unasked:
+            fix = "run hedgerow doctor in the folder of this party; the log has more of it"
+            what = f"members could not be asked how they are: {unasked}"
+            needs.insert(0, Need("bad", "member", what, fix))
         return Overview(
-            needs=self._needs(every, awaited, balances, members or []),
+            needs=needs,
             under_way=sum(run.state in OPEN for run in every),
             runs=[self.run(run.id) for run in first],
             balances=balances,
             pending=self._pending(awaited, balances),
             members=members,
+            unasked=unasked,
             models=list(list_models(self.config.state)),
             trail=self.trail(entries),
         )
@@ -200,11 +218,11 @@ class PartyFacts:
     def run(self, run_id: str) -> RunFacts:
         """Return a run; H890 if it is not here."""
         run = self._runs.store.get(run_id)
-        told = self._runs.show(run.id)
+        told = RunReport.model_validate(self._runs.show(run.id))
         return RunFacts(
             run,
             merge_status(run.id, {self.config.name: told}),
-            tuple(told["members"]),
+            told.members,
             self._awaited(run),
         )
 

@@ -2,7 +2,9 @@
 
 All that can be changed from it is what ``hedgerow runs approve`` changes: the decision on a job
 that waits for one, signed with the key of the party and told in its trail. Refusals are H939.
-One thread has a loop; pages are made in two others. A connection has one request and some seconds.
+One thread has a loop; pages are made in two others. A connection has one request and some seconds,
+fewer until its headers are there. Of too many, the oldest without a session ends: whoever else has
+an account on this machine can open them, and does not keep the operator out.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.meeting import listen
@@ -24,14 +27,19 @@ from hedgerow.parties.console.access import ADDRESS_FILE, COOKIE, Access, Consol
 from hedgerow.parties.console.facts import PartyFacts
 from hedgerow.parties.store.durable import replacing
 from hedgerow.parties.wire.gate import Throttle
+from hedgerow.parties.wire.service import LastWord
 from hedgerow.parties.wire.workers import Workers
 
 HOST = "127.0.0.1"
 _MOST_CONNECTIONS = 32
+_HEADER_SECONDS = 3.0
+"""For which a connection is kept without a request."""
 _SECONDS = 20.0
-"""For which a connection is kept, whatever it does."""
+"""For which it is kept after that, whatever it does."""
 _MAX_BODY = 1 << 10
 _MAX_LINE = 1 << 12
+# Browsers send along what every service on this machine has set, whatever its port.
+_MAX_FIELD = 1 << 15
 _LOGGED_PER_MINUTE = 10
 _STATUS = {
     Code.UNKNOWN_RUN: 404,
@@ -44,7 +52,7 @@ _logger = logging.getLogger(__name__)
 
 
 class _Visit(web.RequestHandler):
-    """A connection of a browser."""
+    """A connection of a browser; `is_known` once it has shown the token, or a session."""
 
     def __init__(self, console: Console, server: web.Server, loop: asyncio.AbstractEventLoop):
         super().__init__(
@@ -53,27 +61,64 @@ class _Visit(web.RequestHandler):
             access_log=None,  # type: ignore[arg-type]
             logger=_logger,
             max_line_size=_MAX_LINE,
-            max_field_size=_MAX_LINE,
+            max_field_size=_MAX_FIELD,
             lingering_time=1.0,
             auto_decompress=False,
         )
         self._console = console
+        self._wire: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._is_refused = False
+        self.is_known = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Give it its time, or none if there are too many."""
+        """Take a place, if need be that of another."""
         assert isinstance(transport, asyncio.Transport)
         super().connection_made(transport)
-        self._console.visits.add(self)
-        late = len(self._console.visits) > _MOST_CONNECTIONS
-        self._timer = self._loop.call_later(0.0 if late else _SECONDS, transport.abort)
+        self._wire = transport
+        self.wait(_HEADER_SECONDS)
+        self._console.admit(self)
+
+    def wait(self, seconds: float) -> None:
+        """End it after so many seconds."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(seconds, self.cut)
+
+    def cut(self) -> None:
+        """End it at once."""
+        if self._wire is not None:
+            self._wire.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Read a request; what follows one that is none is thrown away."""
+        if not self._is_refused:
+            super().data_received(data)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Give back what it has taken."""
         if self._timer is not None:
             self._timer.cancel()
-        self._console.visits.discard(self)
+        self._console.forget(self)
         super().connection_lost(exc)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Refuse what is no request."""
+        del status, message
+        if request.writer.output_size > 0:
+            raise ConnectionResetError("a page that was not completed")
+        self._is_refused = True
+        refused = ConsoleRefusal(400, "no request of a browser", "open the address in a browser")
+        if isinstance(exc, LineTooLong):
+            fix = "delete the cookies of 127.0.0.1 and localhost in the browser"
+            refused = ConsoleRefusal(431, "a header that is too long", fix)
+        return _page(self._console.refusal(request, refused, LastWord))
 
     def log_exception(self, *arguments: Any, **options: Any) -> None:
         """Say nothing of connections that end under the library's hands."""
@@ -86,7 +131,8 @@ class Console:
         self._facts, self._access = facts, Access()
         self._listener = listen(HOST, port)
         self.port: int = self._listener.getsockname()[1]
-        self.visits: set[_Visit] = set()
+        # In the order in which they came.
+        self._visits: dict[_Visit, None] = {}
         self._workers = Workers(2)
         self._throttle = Throttle(_LOGGED_PER_MINUTE)
         self._failures = Throttle(_LOGGED_PER_MINUTE)
@@ -136,14 +182,13 @@ class Console:
         # Loaded by the first call: daemons that nobody looks at do without.
         from hedgerow.parties.console import rendering
 
+        visit = request.protocol
+        assert isinstance(visit, _Visit)
+        visit.wait(_SECONDS)
         try:
-            response = await self._answer(request)
+            response = await self._answer(request, visit)
         except ConsoleRefusal as refused:
-            self._note(request, refused.status)
-            text = rendering.failure(refused.error)
-            response = web.Response(status=refused.status, text=text)
-            if refused.status == 405:
-                response.headers["Allow"] = "GET, POST"
+            response = self.refusal(request, refused)
         except HedgerowError as error:
             status = _STATUS.get(error.code, 503)
             response = web.Response(status=status, text=rendering.failure(error))
@@ -151,24 +196,49 @@ class Console:
             self._note_failure()
             text = rendering.notice("This page could not be made", "The log of the party has why.")
             response = web.Response(status=500, text=text)
-        if response.body is not None:
-            response.content_type, response.charset = "text/html", "utf-8"
-        response.headers.update(rendering.headers())
-        response.force_close()
+        return _page(response)
+
+    def admit(self, visit: _Visit) -> None:
+        """Have a connection; of too many, the oldest without a session ends."""
+        self._visits[visit] = None
+        if len(self._visits) > _MOST_CONNECTIONS:
+            oldest = next((one for one in self._visits if not one.is_known), visit)
+            self.forget(oldest)
+            oldest.cut()
+
+    def forget(self, visit: _Visit) -> None:
+        """Give the place of a connection to others."""
+        self._visits.pop(visit, None)
+
+    def refusal(
+        self,
+        request: web.BaseRequest,
+        refused: ConsoleRefusal,
+        kind: type[web.Response] = web.Response,
+    ) -> web.Response:
+        """Note that a call is refused; return the page that says so."""
+        from hedgerow.parties.console import rendering
+
+        self._note(request, refused.status)
+        response = kind(status=refused.status, text=rendering.failure(refused.error))
+        if refused.status == 405:
+            response.headers["Allow"] = "GET, POST"
         return response
 
-    async def _answer(self, request: web.BaseRequest) -> web.Response:
+    async def _answer(self, request: web.BaseRequest, visit: _Visit) -> web.Response:
         access, url = self._access, urlsplit(request.path_qs)
         access.check_origin(request.method, request.headers)
         if request.method not in ("GET", "POST"):
             raise ConsoleRefusal(405, f"the method {request.method[:8]}", "use GET or POST")
         if request.method == "GET" and url.path == "/":
             session = access.open_session(_only(url.query, "token"))
+            visit.is_known = True
             self._note(request, 303)
             response = web.Response(status=303, headers={"Location": access.path})
             response.set_cookie(COOKIE, session, path=access.path, httponly=True, samesite="Strict")
             return response
         session = access.check_session(request.headers)
+        visit.is_known = True
         if not url.path.startswith(access.path):
             raise _nothing_there()
         page = url.path.removeprefix(access.path)
@@ -240,6 +310,17 @@ class Console:
         if held is not None:
             event = {"what": "console"} | ({"held": held} if held else {})
             _logger.exception("failure", extra={"event": event})
+
+
+def _page(response: web.Response) -> web.Response:
+    """Have a response end its connection, with the headers of all pages."""
+    from hedgerow.parties.console import rendering
+
+    if response.body is not None:
+        response.content_type, response.charset = "text/html", "utf-8"
+    response.headers.update(rendering.headers())
+    response.force_close()
+    return response
 
 
 def _only(query: str, key: str) -> str:

@@ -36,7 +36,10 @@ _OLD_PORTS = ("query_port", "site_port", "count_port")
 MAX_FILE_BYTES = 1 << 20
 """Of a TOML file or a certificate of a party."""
 
-_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9A-Fa-f:.]{2,45}")
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_HOST = re.compile(
+    rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*|(?=[^:]*:)[0-9A-Fa-f:.]{{2,45}}", re.DOTALL
+)
 
 _Model = TypeVar("_Model", bound=Numbered)
 
@@ -348,7 +351,8 @@ def read_toml(model: type[_Model], path: Path) -> _Model:
     text = read_small(path, MAX_FILE_BYTES, model.code)
     try:
         data: Mapping[str, Any] = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    # An integer of very many digits is a ValueError of its own.
+    except (ValueError, RecursionError) as error:
         raise model.code.error(found=f"in {path}: {error}") from None
     try:
         return model.model_validate(data)

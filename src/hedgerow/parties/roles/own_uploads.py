@@ -11,17 +11,10 @@ from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.names import Name, check_name
-from hedgerow.parties.roles.server_reports import (
-    Amount,
-    Count,
-    Hash,
-    ReportPart,
-    read_each,
-    split_refusals,
-    states_at,
-)
+from hedgerow.parties.roles.server_reports import split_refusals, states_at
 from hedgerow.parties.roles.uploading import check_owner
 from hedgerow.parties.wire.client import Reply, ServerClient
+from hedgerow.parties.wire.replies import Count, Hash, Moment, ReportPart, read_each
 
 _MOST_RUNS = 1 << 16
 
@@ -40,8 +33,8 @@ class UploadLine(ReportPart):
     target: bool
     planes: Count
     digest: Hash
-    since: Amount | None = None
-    withdrawn: Amount | None = None
+    since: Moment | None = None
+    withdrawn: Moment | None = None
     runs: Annotated[tuple[Name, ...], Field(max_length=_MOST_RUNS)] = ()
 
     @property
@@ -133,10 +126,10 @@ class UploadClient(ServerClient):
         }
         return Withdrawal(id, states, errors)
 
-    def _own_lines(self, data: bytes) -> dict[str, UploadLine]:
+    def _own_lines(self, reply: Reply) -> dict[str, UploadLine]:
         """Read the list of a server, hostile or not."""
         code, mine = Code.BAD_REPLY, self._config.name
-        rows = jsonfile.loads(data, code).get("uploads")
+        rows = jsonfile.loads(reply.payload, code).get("uploads")
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise code.error(found="a list of uploads that is none")
         lines = [UploadLine.model_validate(row) for row in rows if row.get("owner") == mine]

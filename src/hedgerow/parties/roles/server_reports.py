@@ -12,45 +12,33 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, Strict, StringConstraints
+from pydantic import Field, StringConstraints
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.jsonfile import plain
-from hedgerow.numbered import Numbered
 from hedgerow.parties.consortium.config import HOLDERS, PartyConfig
 from hedgerow.parties.consortium.names import Name, check_name, complete
 from hedgerow.parties.wire.client import MembersClient, Reply, ServerClient
+from hedgerow.parties.wire.replies import (
+    Amount,
+    Count,
+    Hash,
+    Moment,
+    ReportPart,
+    Text,
+    Told,
+    read_each,
+)
 
 _LOOKS, _PAUSE = 3, 0.3
 _MOST_CHARGES = 1 << 16
 _COUNTED = ("asking", "rows_left")
 """What changes while answers are under way."""
-
-Told = TypeVar("Told")
-
-
-def _printable(text: str) -> str:
-    """Refuse what could steer a terminal."""
-    if not text.isprintable():
-        raise ValueError("text that is not printable")
-    return text
-
-
-Text = Annotated[str, Strict(), Field(max_length=2000), AfterValidator(_printable)]
-Count = Annotated[int, Strict(), Field(ge=0)]
-Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 # Nothing that could steer a terminal.
 _Ascii = Annotated[str, StringConstraints(max_length=200, pattern=r"^[ -~]*$")]
-
-
-class ReportPart(Numbered):
-    """What a party tells, hostile or not; H884."""
-
-    code: ClassVar[Code] = Code.BAD_REPLY
 
 
 class LedgerLine(ReportPart):
@@ -59,7 +47,7 @@ class LedgerLine(ReportPart):
     audience: Text
     epsilon: Annotated[float, Field(ge=0, allow_inf_nan=True)]
     delta: Annotated[float, Field(ge=0, le=1)]
-    relation: Text
+    relation: Annotated[str, Field(pattern=r"^(add/remove|replace)(, (add/remove|replace))?$")]
     why: Text = ""
 
 
@@ -76,7 +64,7 @@ class Opened(ReportPart):
 
     name: Text
     audience: Text
-    shape: Text
+    shape: Annotated[str, Field(max_length=200, pattern=r"^(one number|[0-9]+(x[0-9]+)*)$")]
     why: Text
     declared: Count
     opened: Count
@@ -208,7 +196,7 @@ class ChargeLine(ReportPart):
     epsilon: Annotated[float, Field(ge=0)]
     delta: Annotated[float, Field(ge=0, le=1)]
     what: _Ascii
-    time: Amount
+    time: Moment
     run: Name | Literal[""]
     model: Name | Literal[""]
     by: Name | Literal[""]
@@ -302,7 +290,7 @@ class ModelClient(MembersClient):
             if isinstance(own, Reply):
                 # Of a tree in pieces each who has some tells all to itself alone.
                 replies = {self._config.name: own}
-            found = _merge_reports(read_each(replies, ModelReport.parse), self._servers)
+            found = _merge_reports(read_each(replies, _model_report), self._servers)
             # A batch of answers is not charged everywhere at the same moment.
             if not found.differences or set(found.differences) - set(_COUNTED):
                 break
@@ -327,22 +315,6 @@ class ChargeClient(ServerClient):
         return found, {name: one for name, one in told.items() if isinstance(one, HedgerowError)}
 
 
-def read_each(
-    replies: Mapping[str, Reply | HedgerowError], parse: Callable[[bytes], Told]
-) -> dict[str, Told | HedgerowError]:
-    """Read replies, also of somebody hostile: H884 in the place of one that is none."""
-    found: dict[str, Told | HedgerowError] = {}
-    for name, reply in replies.items():
-        try:
-            found[name] = parse(reply.payload) if isinstance(reply, Reply) else reply
-        except HedgerowError as error:
-            # Whatever is wrong with it, it is the reply that is.
-            bad = Code.BAD_REPLY.error(found=f"{error.found} (from {name})")
-            bad.party = name
-            found[name] = bad
-    return found
-
-
 def split_refusals(
     told: Mapping[str, Told | HedgerowError],
 ) -> tuple[dict[str, Told], dict[str, HedgerowError]]:
@@ -354,16 +326,20 @@ def split_refusals(
     return found, refusals
 
 
-def _model_lines(data: bytes) -> dict[str, ModelLine]:
+def _model_lines(reply: Reply) -> dict[str, ModelLine]:
     """Read the list of a server."""
     code = Code.BAD_REPLY
-    found = jsonfile.loads(data, code)
+    found = jsonfile.loads(reply.payload, code)
     if set(found) != {"models"} or not isinstance(found["models"], list):
         raise code.error(found="a list of models that is none")
     lines = [ModelLine.model_validate(line) for line in found["models"]]
     if len({line.model for line in lines}) < len(lines):
         raise code.error(found="a list that names a model twice")
     return {line.model: line for line in lines}
+
+
+def _model_report(reply: Reply) -> ModelReport:
+    return ModelReport.parse(reply.payload)
 
 
 def _shelf(
@@ -410,10 +386,10 @@ def _merge_reports(
     return Shown(next(iter(reports.values())), sent, differences, refusals)
 
 
-def _server_accounts(data: bytes) -> dict[str, ServerAccount]:
+def _server_accounts(reply: Reply) -> dict[str, ServerAccount]:
     return {
         check_name(name, "population"): ServerAccount.model_validate(account)
-        for name, account in jsonfile.loads(data, Code.BAD_REPLY).items()
+        for name, account in jsonfile.loads(reply.payload, Code.BAD_REPLY).items()
     }
 
 

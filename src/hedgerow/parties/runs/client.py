@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hedgerow import jsonfile
@@ -12,7 +13,9 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import Member
 from hedgerow.parties.consortium.names import check_name, complete
 from hedgerow.parties.runs.posting import sign_job, sign_resumption
+from hedgerow.parties.runs.reports import RunLine, RunList, RunReport
 from hedgerow.parties.wire.client import MembersClient, Reply, call_member
+from hedgerow.parties.wire.replies import read_each
 from hedgerow.parties.wire.requests import Fields, parse_error
 
 if TYPE_CHECKING:
@@ -120,8 +123,8 @@ class RunClient(MembersClient):
 
         One that nobody lists is returned as it is: whoever is asked says what is wrong with it.
         """
-        listed = [fields for fields in self.list().values() if isinstance(fields, dict)]
-        return complete(run, [one["run"] for fields in listed for one in fields["runs"]], "run")
+        listed = [lines for lines in self.list().values() if isinstance(lines, tuple)]
+        return complete(run, [line.run for lines in listed for line in lines], "run")
 
     def _send(self, job: Job, *, check: bool) -> tuple[str, ...]:
         config, text = self._config, job.to_toml().encode()
@@ -132,18 +135,17 @@ class RunClient(MembersClient):
             call_member(config, member, "job", fields, text)
         return tuple(member.name for member in asked)
 
-    def list(self) -> dict[str, Fields | HedgerowError]:
+    def list(self) -> dict[str, tuple[RunLine, ...] | HedgerowError]:
         """List the runs of every member that takes calls, by its name."""
-        return self._all("runs", {})
+        return read_each(self._ask_all("runs", {}), _run_lines)
 
-    def show(self, run: str) -> dict[str, Fields | HedgerowError]:
+    def show(self, run: str) -> dict[str, RunReport | HedgerowError]:
         """Return what every member tells of a run, by its name; who takes no part is left out."""
         told = self._all("run-show", {"run": check_name(run, "run")})
-        known = [fields for fields in told.values() if isinstance(fields, dict)]
-        names = {name for fields in known for name in fields.get("members", ())}
+        names = {name for report in _reports(told).values() for name in report.members}
         return {name: said for name, said in told.items() if not names or name in names}
 
-    def stop(self, run: str) -> dict[str, Fields | HedgerowError]:
+    def stop(self, run: str) -> dict[str, RunReport | HedgerowError]:
         """Stop a run at all who take part."""
         return self._change("run-stop", run, 0)
 
@@ -153,18 +155,18 @@ class RunClient(MembersClient):
         seconds = config.timeouts.rejoin + config.timeouts.request
         return call_member(config, config.me, "peers-prepare", {"run": run}, seconds=seconds).fields
 
-    def resume(self, run: str) -> dict[str, Fields | HedgerowError]:
+    def resume(self, run: str) -> dict[str, RunReport | HedgerowError]:
         """Resume a run at all who take part."""
         return self._change("run-resume", run, 1)
 
-    def _change(self, verb: str, run: str, later: int) -> dict[str, Fields | HedgerowError]:
+    def _change(self, verb: str, run: str, later: int) -> dict[str, RunReport | HedgerowError]:
         self._check_client()
         told = self.show(run)
-        known = [fields for fields in told.values() if isinstance(fields, dict)]
-        generation = max((_number(fields, "generation") for fields in known), default=0)
+        known = _reports(told).values()
+        generation = max((report.generation for report in known), default=0)
         members = [member for member in self.members if member.name in told]
         me = self._config.me
-        takes_part = any(me.name in fields.get("members", ()) for fields in known)
+        takes_part = any(me.name in report.members for report in known)
         if me.takes_calls and takes_part and me not in members:
             # Whoever takes part in what it stops is told like the others.
             members.append(me)
@@ -182,7 +184,7 @@ class RunClient(MembersClient):
         from hedgerow.parties.runs.jobs import read_job
 
         told = self.show(run)
-        hashes = {fields.get("hash") for fields in told.values() if isinstance(fields, dict)}
+        hashes = {report.hash for report in _reports(told).values()}
         replies = list(self._ask_all("run-job", {"run": run}).values())
         given = [reply for reply in replies if isinstance(reply, Reply)]
         if not given:
@@ -231,51 +233,67 @@ class RunClient(MembersClient):
 
     def _all(
         self, verb: str, fields: Fields, members: Sequence[Member] | None = None
-    ) -> dict[str, Fields | HedgerowError]:
-        replies = self._ask_all(verb, fields, members)
-        return {name: r.fields if isinstance(r, Reply) else r for name, r in replies.items()}
+    ) -> dict[str, RunReport | HedgerowError]:
+        about = partial(_run_report, fields["run"])
+        return read_each(self._ask_all(verb, fields, members), about)
 
 
-def merge_status(run: str, told: dict[str, Fields | HedgerowError]) -> RunStatus:
+def _run_lines(reply: Reply) -> tuple[RunLine, ...]:
+    return RunList.model_validate(reply.fields).runs
+
+
+def _run_report(run: str, reply: Reply) -> RunReport:
+    report = RunReport.model_validate(reply.fields)
+    if report.run != run:
+        raise Code.BAD_REPLY.error(found=f"a report of {report.run}, not of {run}")
+    return report
+
+
+def _reports(told: Mapping[str, RunReport | HedgerowError]) -> dict[str, RunReport]:
+    return {name: one for name, one in told.items() if isinstance(one, RunReport)}
+
+
+def merge_status(run: str, told: Mapping[str, RunReport | HedgerowError]) -> RunStatus:
     """Join what members tell of a run; raises if none of them tells anything."""
-    known = {name: fields for name, fields in told.items() if isinstance(fields, dict)}
+    known = _reports(told)
     refusals = [error for error in told.values() if isinstance(error, HedgerowError)]
     if not known:
         raise refusals[0]
-    parties = {
-        name: str(fields.get("state")) if isinstance(fields, dict) else "unreachable"
-        for name, fields in told.items()
-    }
+    parties = {name: known[name].state if name in known else "unreachable" for name in told}
     states = set(parties.values())
     state = next(
         (s for s in ("failed", "stopped", "running", "waiting") if s in states), "accepted"
     )
     state = "done" if states == {"done"} else state
     first = next(iter(known.values()))
-    lines = [fields["progress"] for fields in known.values() if fields.get("progress")]
-    waiting = [name for fields in known.values() for name in fields.get("waiting_for") or ()]
-    waiting += [name for name, error in told.items() if isinstance(error, HedgerowError)]
-    failed = {n: f for n, f in known.items() if f.get("state") == "failed"}
-    errors = [parse_error(fields.get("error"), name) for name, fields in failed.items()]
-    without = [str(name) for fields in known.values() for name in fields.get("without") or ()]
-    reasons = [fields["reason"] for fields in known.values() if fields.get("reason")]
+    reports = known.values()
+    lines = [report.progress for report in reports if report.progress.event]
+    waiting = [name for report in reports for name in report.waiting_for]
+    waiting += [name for name in told if name not in known]
+    errors = [
+        parse_error(report.error, name)
+        for name, report in known.items()
+        if report.state == "failed"
+    ]
+    without = [name for report in reports for name in report.without]
+    reasons = [report.reason for report in reports if report.reason]
     return RunStatus(
         run=run,
         state=state,
-        protocol=str(first.get("protocol", "")),
-        model=str(first.get("model", "")),
-        by=str(first.get("by", "")),
-        since=_seconds(first, "created"),
-        attempt=max(_number(fields, "attempt") for fields in known.values()),
-        level=min((_number(line, "level") for line in lines), default=-1),
-        depth=_number(first, "depth"),
-        nodes=max((_number(line, "nodes") for line in lines), default=-1),
-        octets=sum(max(0, _number(line, "bytes")) for line in lines),
-        seconds=max((_seconds(line) for line in lines), default=0.0),
+        protocol=first.protocol,
+        model=first.model,
+        by=first.by,
+        since=first.created,
+        attempt=max(report.attempt for report in reports),
+        level=min((line.level for line in lines), default=-1),
+        depth=first.depth,
+        nodes=max((line.nodes for line in lines), default=-1),
+        octets=sum(line.bytes or 0 for line in lines),
+        seconds=max((line.seconds for line in lines), default=0.0),
         waiting_for=() if state == "done" else tuple(dict.fromkeys(waiting)),
         parties=parties,
         error=next((error for error in errors if error is not None), None),
-        reason=str(reasons[0]) if reasons else None,
+        reason=next(iter(reasons), None),
         without=tuple(dict.fromkeys(without)),
     )
 
@@ -294,22 +312,16 @@ class _Clock:
             return status
         self._seen.setdefault(status.level, (time.monotonic(), status.nodes))
         first = min(self._seen)
-        if status.level == first:
+        if status.level == first or status.depth <= first:
             return status
         (begun, few), (now, many) = self._seen[first], self._seen[status.level]
         growth = (many / few) ** (1 / (status.level - first))
-        cost = [_LEVEL_COST + few * growth**k for k in range(status.depth - first)]
+        try:
+            cost = [_LEVEL_COST + few * growth**k for k in range(status.depth - first)]
+        except OverflowError:
+            # Nothing grows so; somebody says so all the same.
+            return status
         done = status.level - first
         left = (now - begun) * sum(cost[done:]) / sum(cost[:done])
         passed = time.monotonic() - now
         return RunStatus(**{**vars(status), "left": round(max(0.0, left - passed), 1)})
-
-
-def _number(fields: Fields, key: str) -> int:
-    value = fields.get(key, -1)
-    return value if type(value) is int else -1
-
-
-def _seconds(fields: Fields, key: str = "seconds") -> float:
-    value = fields.get(key, 0.0)
-    return float(value) if isinstance(value, int | float) else 0.0

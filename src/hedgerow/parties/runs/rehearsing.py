@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy as np
 
+from hedgerow import jsonfile
 from hedgerow.errors import Code
 from hedgerow.net.network import Network
 from hedgerow.parties.runs import agreement as agreeing
@@ -32,6 +33,8 @@ from hedgerow.protocols.estimate.traffic import (
 )
 from hedgerow.protocols.pivot.programs import VERSION
 
+_MOST_ROWS = 1 << 31
+
 
 def rehearse_job(
     job: Job, rows: int | None = None, values: Sequence[Sequence[int]] | None = None
@@ -40,8 +43,12 @@ def rehearse_job(
 
     A vertical ID3 names neither rows nor columns, so both are needed: of every site, how many
     `values` each of its attributes has. H501 for those that are missing, and for jobs that train
-    nothing.
+    nothing, and for more rows than a job can have.
     """
+    if rows is not None and not 0 < rows < _MOST_ROWS:
+        raise Code.BAD_PARAMETER.error(
+            expected=f"rows from 1 on and below {_MOST_ROWS:,}", found=jsonfile.shown(rows)
+        )
     if isinstance(job, VerticalJob):
         if rows is None or values is None or len(values) != len(job.sites):
             raise Code.BAD_PARAMETER.error(

@@ -20,6 +20,8 @@ from hedgerow.parties.store.durable import StateFolder, replacing
 from hedgerow.tables import SqlQuery, read_table
 from hedgerow.tables.absorbing import AbsorbedRows
 
+QUERY_SECONDS = 600.0
+"""For a query that a run makes, with all its rows, unless it was kept with others."""
 _KEY_BYTES = 32
 OWNER_ONLY_FILE = "owner-only.json"
 
@@ -57,12 +59,17 @@ _ENTRY = TypeAdapter(OwnTable)
 def keep_own_table(state: StateFolder, table: OwnTable) -> OwnTable:
     """Remember a table, with the columns that it has; one of the population before is forgotten.
 
-    A path is kept whole. H501 for a database with a password in its URI, which would be kept as
-    well; errors are those of `read_table`, if it is none.
+    A path is kept whole, and a query gets a time limit: nobody is there when a run asks it. H501
+    for a database with a password in its URI, which would be kept as well; errors are those of
+    `read_table`, if it is none.
     """
     check_name(table.population, "population")
     place = table.path
-    place = place.to_keep() if isinstance(place, SqlQuery) else place.resolve()
+    if isinstance(place, SqlQuery):
+        seconds = QUERY_SECONDS if place.timeout is None else place.timeout
+        place = replace(place.to_keep(), timeout=seconds)
+    else:
+        place = place.resolve()
     whole = replace(table, path=place, columns=tuple(read_table(place).column_names))
     entry = _ENTRY.dump_json(whole).decode()
     with open_store(state).transaction("name a table") as made:

@@ -293,7 +293,8 @@ class _Talk:
                 return await self._read(response)
         except HedgerowError:
             raise
-        except (aiohttp.ClientError, OSError) as error:
+        # A host that no name can be, such as one with two dots side by side, is a UnicodeError.
+        except (aiohttp.ClientError, OSError, UnicodeError) as error:
             if self.failure is not None:
                 # What has gone wrong with the payload on this side.
                 raise self.failure from None
@@ -388,7 +389,8 @@ class _Talk:
         alert = self._alert(causes)
         if alert is not None:
             return alert
-        if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+        unreachable = aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, UnicodeError
+        if isinstance(error, unreachable):
             return self._unreachable(_words(causes))
         if isinstance(error, aiohttp.ClientResponseError):
             return self._bad("bytes that are no reply")

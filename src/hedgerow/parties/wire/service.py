@@ -134,7 +134,7 @@ class _Line(web.RequestHandler):
         )
         self._service.note_refusal(self.caller, error)
         self._is_refused = True
-        response = _refusal(error, _LastWord)
+        response = _refusal(error, LastWord)
         response.force_close()
         return response
 
@@ -190,12 +190,12 @@ class _Line(web.RequestHandler):
                 % (requests.status_of(error), requests.JSON_TYPE.encode(), len(body), body)
             )
         self._is_refused = True
-        # Later, for the reason that `_LastWord` has; at once if the caller has gone by then.
+        # Later, for the reason that `LastWord` has; at once if the caller has gone by then.
         self._wait(None)
         self._loop.call_later(DRAIN_SECONDS, self.force_close)
 
 
-class _LastWord(web.Response):
+class LastWord(web.Response):
     """A refusal of what is still on its way, which is thrown away for a while.
 
     A connection that is closed with bytes unread is reset, and the refusal is lost with it.

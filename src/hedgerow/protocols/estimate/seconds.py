@@ -17,10 +17,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hedgerow import jsonfile
 from hedgerow.crypto.commutative import Curve25519Cipher
 from hedgerow.crypto.prg import KEY_BYTES, Prg
+from hedgerow.errors import Code
 from hedgerow.protocols.estimate.traffic import Rehearsed
 from hedgerow.secure.kernels import add_product
+
+_MOST = 1_000_000_000
+_MOST_CORES = 1_000_000
 
 
 class WorkKind(NamedTuple):
@@ -100,10 +105,22 @@ def processor_seconds(done: Mapping[str, int], speed: Speed, cores: int = 1) -> 
 
 @dataclass(frozen=True)
 class Link:
-    """A network: milliseconds there and back, and megabits in a second that a party can send."""
+    """A network: milliseconds there and back, and megabits in a second that a party can send.
+
+    H501 for what is no number, or beyond every network.
+    """
 
     latency: float = 0.5
     bandwidth: float = 1000.0
+
+    def __post_init__(self) -> None:
+        # Not a number compares as false: it is refused, too.
+        if not (0 <= self.latency <= _MOST and 0 < self.bandwidth <= _MOST):
+            raise Code.BAD_PARAMETER.error(
+                expected=f"a latency from 0 to {_MOST:,} ms, and a bandwidth above 0 and of at "
+                f"most {_MOST:,} Mbit/s",
+                found=f"{self.latency:g} ms, {self.bandwidth:g} Mbit/s",
+            )
 
     def seconds(self, latencies: int, payload: int) -> float:
         """Return the time of messages that wait for each other, and of so many bytes."""
@@ -140,7 +157,11 @@ class JobEstimate:
     def of(
         cls, rehearsed: Rehearsed, link: Link, speed: Speed | None = None, cores: int = 1
     ) -> JobEstimate:
-        """Add up a rehearsal, at the speed of this machine by default."""
+        """Add up a rehearsal, at the speed of this machine by default; H501 for odd cores."""
+        if not 1 <= cores <= _MOST_CORES:
+            raise Code.BAD_PARAMETER.error(
+                expected=f"from 1 to {_MOST_CORES:,} cores", found=jsonfile.shown(cores)
+            )
         offline, online = (rehearsed.phase(offline=which) for which in (True, False))
         speed = speed or Speed.here()
         parties = tuple(

@@ -7,13 +7,15 @@ value stays with it: only what it says about the query itself is repeated, never
 
 from __future__ import annotations
 
+import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from threading import Timer
+from queue import Empty, SimpleQueue
+from threading import Thread, Timer
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -65,6 +67,11 @@ _WRAPPED = {
     pa.int32(): (2**31 - 1 + 10_957) - 2**32,
     pa.int64(): (2**63 - 1 + 946_684_800_000_000) - 2**64,
 }
+LONGEST_TIMEOUT = 2_147_483.0
+"""Seconds; PostgreSQL counts milliseconds in 31 bits."""
+_CONNECT_SECONDS = 10
+_GRACE_SECONDS = 2.0
+"""Within which a database that is still there says itself that the time is over."""
 _HOW_TO_LOG_IN = (
     "write it without a password, and keep that in the file that PGPASSFILE names, or in a service "
     "of PGSERVICEFILE"
@@ -77,7 +84,8 @@ class SqlQuery:
 
     `uri`: ``postgresql://user@host:port/database``, as libpq reads it, with its environment,
     password file and services; or a DuckDB file, with or without ``duckdb:`` before it. `timeout`:
-    seconds for the query with all its rows. As a text it is named without user and password.
+    seconds for the query with all its rows. A connection has 10 seconds, unless the URI, a service
+    or ``PGCONNECT_TIMEOUT`` says otherwise. As a text it is named without user and password.
     """
 
     uri: str = field(repr=False)
@@ -155,12 +163,25 @@ class SqlQuery:
         H120 if the database cannot be opened, H121 for what is not one SELECT that it understands,
         H122 if it does not come to its end, H406 without the extra, H501 for a bad timeout.
         """
-        if self.timeout is not None and not self.timeout > 0:
+        if self.timeout is not None and not 0 < self.timeout <= LONGEST_TIMEOUT:
             raise Code.BAD_PARAMETER.error(
-                expected="a timeout of a query above 0 seconds", found=f"{self.timeout:g}"
+                expected=f"a timeout of a query above 0 and of at most {LONGEST_TIMEOUT:.0f} "
+                "seconds",
+                found=f"{self.timeout:g}",
             )
-        read = _postgres_batches if self._is_postgres else _duckdb_batches
-        return read(self, _Clock(self.timeout))
+        clock = _Clock(self.timeout)
+        if self._is_postgres:
+            return _in_time(self, clock, _postgres_batches(self, clock))
+        return _duckdb_batches(self, clock)
+
+    def _with_connect_timeout(self) -> str:
+        """Return the URI of PostgreSQL, with a time to connect where nothing else sets one."""
+        names = {name for name, _ in self._parameters()}
+        elsewhere = {"PGCONNECT_TIMEOUT", "PGSERVICE"} & os.environ.keys()
+        if elsewhere or names & {"connect_timeout", "service"}:
+            return self.uri
+        before = {None: "?", "": ""}.get(self._parts()["parameters"], "&")
+        return f"{self.uri}{before}connect_timeout={_CONNECT_SECONDS}"
 
     def refused(self, said: Any) -> HedgerowError:
         """Build H121 from what a database says of a query before it looks at a row."""
@@ -195,9 +216,14 @@ class _Clock:
     def __post_init__(self) -> None:
         self._begun = time.monotonic()
 
+    @property
+    def passed(self) -> float:
+        """Seconds since the query began."""
+        return time.monotonic() - self._begun
+
     def stopped(self, query: SqlQuery, found: str) -> HedgerowError:
         """Build H122."""
-        if self.limit is not None and time.monotonic() - self._begun >= self.limit:
+        if self.limit is not None and self.passed >= self.limit:
             return Code.QUERY_STOPPED.error(
                 expected=f"all rows within {self.limit:g} seconds",
                 found=f"{query}: the query took longer",
@@ -220,6 +246,42 @@ def _each(reader: pa.RecordBatchReader, clean: Callable[[pa.Table], pa.Table]) -
     for batch in reader:
         yield clean(pa.Table.from_batches([batch]))
     yield clean(reader.schema.empty_table())
+
+
+def _in_time(query: SqlQuery, clock: _Clock, batches: Generator[pa.Table]) -> Iterator[pa.Table]:
+    """Give what comes within the limit, if there is one, also of a server that falls silent.
+
+    Nothing interrupts who waits for such a server: that is a thread, which is left behind.
+    """
+    if clock.limit is None:
+        yield from batches
+        return
+    asked, given = SimpleQueue[bool](), SimpleQueue[pa.Table | Exception | None]()
+
+    def answer() -> None:
+        while asked.get():
+            try:
+                given.put(next(batches, None))
+            except Exception as error:
+                given.put(error)
+        batches.close()
+
+    thread = Thread(target=answer, name="query", daemon=True)
+    thread.start()
+    try:
+        while True:
+            asked.put(True)
+            found = given.get(timeout=max(0.0, clock.limit + _GRACE_SECONDS - clock.passed))
+            if found is None:
+                return
+            if isinstance(found, Exception):
+                raise found
+            yield found
+    except Empty:
+        raise clock.stopped(query, "the server says nothing") from None
+    finally:
+        asked.put(False)
+        thread.join(_GRACE_SECONDS if clock.passed < clock.limit else 0.0)
 
 
 def _duckdb_batches(query: SqlQuery, clock: _Clock) -> Iterator[pa.Table]:
@@ -256,12 +318,12 @@ def _duckdb_batches(query: SqlQuery, clock: _Clock) -> Iterator[pa.Table]:
             timer.cancel()
 
 
-def _postgres_batches(query: SqlQuery, clock: _Clock) -> Iterator[pa.Table]:
+def _postgres_batches(query: SqlQuery, clock: _Clock) -> Generator[pa.Table]:
     with _extra("adbc-driver-postgresql"):
         from adbc_driver_postgresql import dbapi
     query._parts()
     try:
-        opened = dbapi.connect(query.uri)
+        opened = dbapi.connect(query._with_connect_timeout())
     except dbapi.Error as error:
         raise query.unopened(error) from None
     # The driver puts words behind it, which a semicolon would cut off, and a comment hide.

@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
@@ -138,6 +140,45 @@ def test_what_is_no_column_and_no_value_is_refused() -> None:
     Path("domain.toml").write_text("mine")
     assert fails("--out", "domain.toml") is Code.FILE_EXISTS
     assert Path("domain.toml").read_text() == "mine"
+
+
+def test_a_place_that_takes_no_file_is_refused_before_the_table_is_read() -> None:
+    Path("file").write_text("mine")
+    Path("folder").mkdir()
+    for out in ("none/domain.toml", "file/domain.toml", "folder"):
+        ask = ("domain", "suggest", "none.csv", "--out", out, "--force")
+        result = CliRunner().invoke(app, ask)
+        assert isinstance(result.exception, HedgerowError)
+        assert result.exception.code is Code.STATE_NOT_WRITTEN, out
+
+
+def test_what_was_answered_is_printed_where_it_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(number: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    result = CliRunner().invoke(app, [*SUGGEST, "--public", "age=0:120", "--out", "made.toml"])
+    assert isinstance(result.exception, HedgerowError)
+    assert result.exception.code is Code.STATE_NOT_WRITTEN
+    assert Domain.from_toml(result.stdout).attributes[1].bounds == (0, 120)
+    assert not Path("made.toml").exists()
+
+
+def test_dates_are_days_or_seconds() -> None:
+    _, said = suggest("--public", "born=0:1700000000")
+    assert "1970-01-01 to 2023-11-14 22:13:20" in said
+    for beyond in ("0:1700000000000", "nan:0", "0:inf"):
+        with pytest.raises(HedgerowError, match=r"H501.*seconds since 1970"):
+            suggest("--public", f"born={beyond}")
+
+
+def test_dates_beyond_all_calendars_are_shown_as_numbers() -> None:
+    days = pa.array([0, 1 << 30], pa.date32())
+    pa.parquet.write_table(pa.table({"born": days}), "late.parquet")
+    result = CliRunner().invoke(app, ["domain", "suggest", "late.parquet"], catch_exceptions=False)
+    assert result.exit_code == 0
 
 
 def test_names_with_odd_characters_stay_in_their_comments(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ file says which facts these are.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -36,13 +37,14 @@ class Draft:
     """A domain whose facts were read from rows, and the columns that somebody has confirmed.
 
     `typed`: those of them whose values somebody has given, in place of what was read. `bins`: of
-    numeric columns whose bounds somebody gives.
+    numeric columns whose bounds somebody gives. `moments`: columns of dates and times.
     """
 
     domain: Domain
     public: frozenset[str] = frozenset()
     typed: frozenset[str] = frozenset()
     bins: int = DEFAULT_BINS
+    moments: frozenset[str] = frozenset()
 
     @property
     def facts(self) -> list[Attribute | Target]:
@@ -69,6 +71,8 @@ class Draft:
         H104 for a column that it has not; H113, H116 or H501 for values that are none.
         """
         domain, target = self.domain, self.domain.target
+        if values is not None and name in self.moments:
+            _check_moments(_bounds(values), values)
         if values is not None and target is not None and name == target.name:
             label = Target.model_validate(target.model_dump() | _changed(target, values, self.bins))
             domain = domain.model_copy(update={"target": label})
@@ -181,6 +185,23 @@ def _bounds(text: str) -> tuple[float, float]:
     return _number(lo), _number(hi)
 
 
+def _check_moments(bounds: tuple[float, float], text: str) -> None:
+    """Refuse, H501, what is beyond all dates, such as milliseconds."""
+    if _moments(bounds) is None:
+        raise Code.BAD_PARAMETER.error(
+            expected="dates, such as 2001-01-01..2020-12-31, or seconds since 1970",
+            found=repr(text),
+        )
+
+
+def _moments(seconds: Iterable[float]) -> list[datetime] | None:
+    """Return moments by their seconds since 1970; None if one is beyond all dates."""
+    try:
+        return [datetime.fromtimestamp(one, UTC) for one in seconds]
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
 def _spells_bounds(text: str) -> bool:
     try:
         _bounds(text)
@@ -215,20 +236,25 @@ def _number(text: str) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def _is_moment(rows: pa.Table, name: str) -> bool:
-    kind = rows.schema.field(name).type
-    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+def columns_of_moments(rows: pa.Table) -> frozenset[str]:
+    """Return the names of columns of dates and times."""
+    return frozenset(
+        one.name
+        for one in rows.schema
+        if pa.types.is_date(one.type) or pa.types.is_timestamp(one.type)
+    )
 
 
-def _values_text(fact: Attribute | Target, rows: pa.Table) -> str:
+def _values_text(fact: Attribute | Target, draft: Draft) -> str:
     """Say which values a column has, for its owner's eyes."""
     listed = _values(fact)
     if listed is not None:
         more = "" if len(listed) <= _SHOWN else f", ... ({len(listed)} in all)"
         return ", ".join(map(str, listed[:_SHOWN])) + more
     assert fact.bounds is not None
-    if _is_moment(rows, fact.name):
-        ends = [datetime.fromtimestamp(b, UTC).isoformat(sep=" ") for b in fact.bounds]
+    moments = _moments(fact.bounds) if fact.name in draft.moments else None
+    if moments is not None:
+        ends = [moment.isoformat(sep=" ") for moment in moments]
         return " to ".join(end[:19].removesuffix(" 00:00:00") for end in ends)
     lo, hi = (format_number(bound, 6) for bound in fact.bounds)
     return f"{lo} to {hi}"
@@ -260,9 +286,9 @@ def print_draft(draft: Draft, read: Draft, rows: pa.Table, console: Console) -> 
         column = rows.column(fact.name)
         # Of floats, NaN is missing as well.
         missing = pc.sum(pc.is_null(column, nan_is_null=True)).as_py() or 0
-        cells = [fact.name, str(column.type), f"{missing:,}", _values_text(was, rows)]
+        cells = [fact.name, str(column.type), f"{missing:,}", _values_text(was, read)]
         if typed:
-            cells.append(_values_text(fact, rows) if fact.name in draft.typed else "")
+            cells.append(_values_text(fact, draft) if fact.name in draft.typed else "")
         done = "confirmed" if fact.name in draft.public else _what(fact)
         table.add_row(*map(escape, cells), done)
     console.print(table)
@@ -281,7 +307,7 @@ def ask(draft: Draft, rows: pa.Table, people: dict[str, str], console: Console) 
         keys = f"y / {'' if is_target else 'x / '}{example} / Enter"
         why = f" (it {people[fact.name]}: it may name people)" if fact.name in people else ""
         while True:
-            question = f"{fact.name}: {_values_text(fact, rows)}{why} [{keys}]"
+            question = f"{fact.name}: {_values_text(fact, draft)}{why} [{keys}]"
             answer = typer.prompt(question, default="", show_default=False, err=True).strip()
             try:
                 draft = _answered(draft, fact, answer)

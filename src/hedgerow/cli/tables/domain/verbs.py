@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -22,7 +23,7 @@ from hedgerow.cli.printing import (
     print_line,
 )
 from hedgerow.cli.sources import SqlOption, SqlTimeoutOption, TableArgument, source_of
-from hedgerow.errors import Code
+from hedgerow.errors import Code, HedgerowError
 
 if TYPE_CHECKING:
     from hedgerow.cli.tables.domain.guide import Draft
@@ -83,12 +84,18 @@ def suggest(
     At a terminal every column is asked about; in a script --public names what is confirmed. Until
     all columns are, the file is marked as read from the data, which private fits refuse.
     """
-    from hedgerow.cli.tables.domain.guide import Draft, ask, may_name_people, print_draft
+    from hedgerow.cli.tables.domain.guide import (
+        Draft,
+        ask,
+        columns_of_moments,
+        may_name_people,
+        print_draft,
+    )
     from hedgerow.tables import Domain, TextFormat, read_table
     from hedgerow.tables.column import name_list
 
-    if out is not None and out.exists() and not force:
-        raise Code.FILE_EXISTS.error(found=str(out))
+    if out is not None:
+        _check_place(out, force=force)
     source = source_of(table, sql, sql_timeout)
     rows = read_table(source, text=TextFormat(delimiter, encoding))
     # Before anything is drafted: a column that is left out may be of a kind that has no domain.
@@ -101,6 +108,7 @@ def suggest(
     made = read = Draft(
         Domain.suggest(rows, target, max_bins=bins, spacing="uniform", task=task.value, quiet=True),
         bins=bins,
+        moments=columns_of_moments(rows),
     )
     for flag in public or ():
         made = made.confirm_flag(flag)
@@ -117,8 +125,37 @@ def suggest(
     _say_unconfirmed(made, note)
     if out is None:
         print(made.to_toml(), end="")
+    else:
+        _write(made.to_toml(), out)
+
+
+def _check_place(out: Path, *, force: bool) -> None:
+    """Refuse a file that is there, H902, or cannot be made, H869, before anybody has answered."""
+    if os.path.exists(out) and not force:
+        raise Code.FILE_EXISTS.error(found=str(out))
+    if os.path.isdir(out) or not os.path.isdir(out.parent):
+        reason = "is a folder" if os.path.isdir(out) else "no such folder"
+    elif not os.access(out.parent, os.W_OK | os.X_OK):
+        reason = "nobody but others may write there"
+    else:
         return
-    out.write_text(made.to_toml(), encoding="utf-8")
+    raise Code.STATE_NOT_WRITTEN.error(
+        expected="a file for --out in a folder that can be written to",
+        found=f"{out}: {reason}",
+        fix="choose another --out",
+    )
+
+
+def _write(text: str, out: Path) -> None:
+    from hedgerow.parties.store.durable import replacing
+
+    try:
+        with replacing(out) as file:
+            file.write(text.encode())
+    except HedgerowError:
+        # What somebody has answered is not to be answered again.
+        print(text, end="")
+        raise
     print_line(f"{out}: next, hedgerow domain check {out} TABLE", stderr=True)
 
 
