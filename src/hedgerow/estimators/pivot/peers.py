@@ -181,8 +181,8 @@ class PeersModel(AccountedEstimator):
                 own,
                 n if ids is None else len(ids[i]),
                 target if i == target_at else None,
+                None if ids is None else ids[i],
                 encoded.present if i == target_at else None,
-                ids=None if ids is None else ids[i],
             )
             for i, own in enumerate(bins)
         ]

@@ -56,14 +56,16 @@ class PeerTable:
     bins: Mapping[int, Array] = field(repr=False)
     n: int
     target: Array | None = field(default=None, repr=False)
-    present: Array | None = field(default=None, repr=False)
     ids: Array | None = field(default=None, repr=False)
+    present: Array | None = field(default=None, repr=False)
 
     def rows(self, index: NDArray[np.intp]) -> PeerTable:
         """Return some rows, in this order; no more is known of their ids."""
         bins = {j: column[index] for j, column in self.bins.items()}
-        of_rows = (None if one is None else one[index] for one in (self.target, self.present))
-        return PeerTable(bins, len(index), *of_rows)
+        target, present = (
+            None if one is None else one[index] for one in (self.target, self.present)
+        )
+        return PeerTable(bins, len(index), target, present=present)
 
     def columns(self, plan: PeerPlan) -> Array | None:
         """Return what is summed up of the rows, (k, n), where the target is."""

@@ -139,8 +139,8 @@ def members_of(plan: PeerPlan) -> tuple[str, ...]:
 def joined(tables: Sequence[PeerTable]) -> PeerTable:
     """Put the tables of all peers together, for a process in which all of them live."""
     bins = {j: own for table in tables for j, own in table.bins.items()}
-    of_rows = [(table.target, table.present) for table in tables if table.target is not None]
-    return PeerTable(bins, tables[0].n, *(of_rows[0] if of_rows else ()))
+    holder = next((table for table in tables if table.target is not None), tables[0])
+    return PeerTable(bins, tables[0].n, holder.target, present=holder.present)
 
 
 def pivot_member(
@@ -150,7 +150,7 @@ def pivot_member(
     plan = PEER_PROTOCOLS[public["protocol"]].plan_type.from_dict(dict(public["plan"]))
     ledger = Ledger.from_json(public["ledger"])
     bins = {int(j): np.asarray(column) for j, column in own["bins"].items()}
-    table = PeerTable(bins, own["n"], own["target"], own["present"], own["ids"])
+    table = PeerTable(bins, own["n"], own["target"], own["ids"], own["present"])
     context = Context(network, members_of(plan), plan, table=table, ledger=ledger)
     found = peer(replace(context, seed=public["seed"]))
     record = {"ledger": ledger.to_json(), "leakage": found.leakage.to_json()}
