@@ -17,10 +17,12 @@ from hedgerow.parties.evaluation.client import Evaluator
 from hedgerow.parties.evaluation.job import EvaluationJob
 from hedgerow.parties.evaluation.part import read_half
 from hedgerow.parties.roles.client import Consortium
+from hedgerow.parties.roles.server_reports import ModelClient
 from hedgerow.parties.roles.uploading import share_upload
 from hedgerow.parties.runs.client import RunClient
 from hedgerow.parties.runs.jobs import ServerJob, load_job, read_job
 from hedgerow.parties.store.accounts import Accounts
+from hedgerow.parties.wire.client import MembersClient, Reply
 from hedgerow.privacy import Ledger
 from hedgerow.reports.page import report_page
 from hedgerow.reports.party import facts_of_party
@@ -141,6 +143,29 @@ def test_noise_is_charged_once_and_the_table_is_drawn_once(town: Town) -> None:
         assert not facts_of_party(town.parties[name], run).accuracies
     refuses(Code.CALLER_NOT_ALLOWED, lambda: RunClient(town.parties["ann"]).job(run))
     assert RunClient(town.parties["south"]).job(run).hash == job.hash
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"runs": [{"run": 5}], "progress": 5},
+        {"runs": [5], "state": "\x1b[2J"},
+        {"runs": None, "waiting_for": [1], "created": 1e300},
+    ],
+)
+def test_one_odd_member_keeps_no_page_from_being_made(
+    odd: dict[str, Any], town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, (model, *_) = MembersClient._ask_all, ModelClient(town.parties["zoe"]).list()[0]
+
+    def spoiled(self: MembersClient, *arguments: Any) -> Any:
+        replies = ask(self, *arguments)
+        return replies | {"alder": Reply(replies["alder"].fields | odd, b"not JSON")}
+
+    monkeypatch.setattr(MembersClient, "_ask_all", spoiled)
+    facts = facts_of_party(town.parties["zoe"], model.line.run)
+    assert any("alder" in note for note in facts.notes)
+    assert {c for c in report_page(facts) if not c.isprintable()} == {"\n"}
 
 
 def test_what_the_command_prints(town: Town) -> None:

@@ -5,14 +5,15 @@ A party of a later release may tell more, which is left aside.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, Strict
 
 from hedgerow.parties.consortium.names import Name
-from hedgerow.parties.runs.store import State
 from hedgerow.parties.wire.replies import Amount, Count, Hash, Moment, ReportPart, Text
 from hedgerow.parties.wire.requests import parse_error, printable
+
+State = Literal["accepted", "waiting", "running", "done", "failed", "stopped"]
 
 _MOST_RUNS = 1 << 10
 

@@ -12,18 +12,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.runs.job_files import Job
 from hedgerow.parties.runs.jobs import read_kept_job
+from hedgerow.parties.runs.reports import State
 from hedgerow.parties.store.database import Quota, Row, open_store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.peer_trails import PeerTrails
 from hedgerow.parties.wire.requests import Fields, error_fields
 
-State = Literal["accepted", "waiting", "running", "done", "failed", "stopped"]
 OPEN = ("accepted", "waiting", "running")
 ENDED = ("failed", "stopped")
 _ROOM = "runs"

@@ -216,14 +216,9 @@ class _Clock:
     def __post_init__(self) -> None:
         self._begun = time.monotonic()
 
-    @property
-    def passed(self) -> float:
-        """Seconds since the query began."""
-        return time.monotonic() - self._begun
-
     def stopped(self, query: SqlQuery, found: str) -> HedgerowError:
         """Build H122."""
-        if self.limit is not None and self.passed >= self.limit:
+        if self.limit is not None and time.monotonic() - self._begun >= self.limit:
             return Code.QUERY_STOPPED.error(
                 expected=f"all rows within {self.limit:g} seconds",
                 found=f"{query}: the query took longer",
@@ -266,22 +261,27 @@ def _in_time(query: SqlQuery, clock: _Clock, batches: Generator[pa.Table]) -> It
                 given.put(error)
         batches.close()
 
+    left = clock.limit + _GRACE_SECONDS
     thread = Thread(target=answer, name="query", daemon=True)
     thread.start()
     try:
         while True:
             asked.put(True)
-            found = given.get(timeout=max(0.0, clock.limit + _GRACE_SECONDS - clock.passed))
+            begun = time.monotonic()
+            found = given.get(timeout=max(0.0, left))
+            # What somebody does with the rows takes none of it.
+            left -= time.monotonic() - begun
             if found is None:
                 return
             if isinstance(found, Exception):
                 raise found
             yield found
     except Empty:
+        left = 0.0
         raise clock.stopped(query, "the server says nothing") from None
     finally:
         asked.put(False)
-        thread.join(_GRACE_SECONDS if clock.passed < clock.limit else 0.0)
+        thread.join(max(0.0, min(left, _GRACE_SECONDS)))
 
 
 def _duckdb_batches(query: SqlQuery, clock: _Clock) -> Iterator[pa.Table]:
