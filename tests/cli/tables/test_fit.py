@@ -51,6 +51,21 @@ def test_a_best_first_tree() -> None:
     assert run("show", "best/model.json", "--depth", "1").startswith("Decision tree for ill")
 
 
+def test_of_which_tables_the_epsilon_holds_stands_wherever_it_does() -> None:
+    run(*TREE, "--out", "tree")
+    condition = Ledger.from_json(Path("tree/ledger.json").read_text()).condition
+    assert "tables of at most 1,000 rows" in condition
+    assert condition in run("ledger", "tree")
+    assert json.loads(run("ledger", "tree", "--format", "json"))["condition"] == condition
+    assert condition in invoke("show", "tree").stderr
+    run("report", "tree")
+    # Beside the cards, and among the limits.
+    assert Path("tree/report.html").read_text().count(condition[1:]) == 2
+    for more in (("--bad-rows", "error"), ("--seed", "1")):
+        run(*TREE, "--out", "other", "--force", *more)
+        assert "tables of at most" not in run("ledger", "other")
+
+
 def test_fit_show_and_predict() -> None:
     text = run(*TREE, "--out", "tree")
     assert "class counts of each leaf" in text
