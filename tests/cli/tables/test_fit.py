@@ -123,6 +123,14 @@ def test_a_seed_is_said_to_be_not_private() -> None:
     assert sum(right) > 500
 
 
+def test_an_account_says_at_which_delta_it_counts() -> None:
+    made = ("account", "new", "account.json", "--epsilon", "2", "--delta", "1e-6")
+    assert "hedgerow fit --delta 1e-08" in run(*made)
+    boosting = (*FIT, "--model", "boosting", "--epsilon", "1", "--trees", "3")
+    text = run(*boosting, "--delta", "1e-8", "--out", "a", "--account", "account.json")
+    assert "account: epsilon 1, delta" in text
+
+
 def test_an_account_pays_until_it_is_empty() -> None:
     assert "epsilon 2" in run("account", "new", "account.json", "--epsilon", "2")
     assert refused("account", "new", "account.json", "--epsilon", "9") is Code.FILE_EXISTS
