@@ -142,6 +142,11 @@ def test_where_the_domain_comes_from_is_said(
     assert page.count("Attributes, bounds and categories were") == 1
 
 
+def test_the_card_says_that_noise_alone_may_answer(files: dict[str, Path]) -> None:
+    limits = files["tree"].with_suffix(".report.html").read_text().partition("Limits, and")[2]
+    assert "noise alone may have made it, and its probability may be 1" in limits
+
+
 def test_a_page_that_is_there_is_kept(files: dict[str, Path]) -> None:
     with pytest.raises(HedgerowError, match="H902"):
         CliRunner().invoke(app, ["report", str(files["tree"])], catch_exceptions=False)
