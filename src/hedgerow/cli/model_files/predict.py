@@ -20,7 +20,8 @@ def predict(
     proba: Annotated[
         bool,
         typer.Option(
-            "--proba", help="class probabilities as well; noise alone where few rows were trained on"
+            "--proba",
+            help="class probabilities as well; noise alone where few rows were trained on",
         ),
     ] = False,
     out: Annotated[

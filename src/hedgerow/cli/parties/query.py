@@ -60,7 +60,8 @@ def query(
     proba: Annotated[
         bool,
         typer.Option(
-            "--proba", help="class probabilities as well; noise alone where few rows were trained on"
+            "--proba",
+            help="class probabilities as well; noise alone where few rows were trained on",
         ),
     ] = False,
     out: Annotated[
