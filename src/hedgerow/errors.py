@@ -11,9 +11,11 @@ Ranges: 1xx tables, 2xx privacy, 3xx leakage, 4xx trees and models, 5xx estimato
 
 from __future__ import annotations
 
+import difflib
 import sys
 import tomllib
 import warnings
+from collections.abc import Iterable
 from enum import Enum, unique
 from functools import cache
 from importlib.resources import files
@@ -333,6 +335,12 @@ class Code(Enum):
             f"In Python: `hedgerow.errors.Code.{self.name}`, raised as "
             f"`hedgerow.errors.{spec.raises.__name__}`.\n"
         )
+
+
+def ask_whether(name: str, known: Iterable[str]) -> str:
+    """Return a question to stand behind a name that is none of those known, if one is like it."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def write_pages(folder: Path) -> None:

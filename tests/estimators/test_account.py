@@ -19,6 +19,7 @@ from hedgerow import (
     Ledger,
     MedianForestClassifier,
 )
+from hedgerow.cli.printing import advice
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators import account as module
 from hedgerow.estimators.account import account_of
@@ -87,7 +88,9 @@ def test_boosting_is_counted_at_the_delta_of_a_fit(tmp_path: Path) -> None:
     # At a larger delta of its own the same epsilon has less noise, and costs more here.
     model.set_params(epsilon=0.7, delta=1e-4)
     error = fails_with(Code.BUDGET_EXCEEDED, model.fit, Untouchable(), Untouchable())
-    assert "counts such a fit at delta 1e-07" in error.fix
+    assert "counts such a fit at delta 1e-07: pass delta=1e-07" in error.fix
+    assert "such a fit at delta 1e-07: pass --delta 1e-07" in advice(error, "fit").fix
+    assert "--fit-delta" in error.fix
     model.set_params(epsilon=0.65, delta=1e-7).fit(*rows())
     # Without a delta there is nothing that boosting could be paid with.
     pure = Account.new(tmp_path / "pure.json", 100.0)

@@ -181,6 +181,26 @@ def test_who_takes_part_is_written_in_files_of_version_3_alone() -> None:
         Ledger.from_json(json.dumps({**data, "parties": ["nobody"]}))
 
 
+def test_of_which_tables_add_remove_holds_is_written_in_files_of_version_5_alone() -> None:
+    ledger = Ledger(capacity=3000)
+    ledger.charge(release(1.0))
+    data = json.loads(ledger.to_json())
+    assert (data["version"], data["capacity"]) == (5, 3000)
+    for one in (ledger, Ledger.from_json(json.dumps(data)), pickle.loads(pickle.dumps(ledger))):
+        assert one.to_json() == ledger.to_json()
+        assert "at most 3,000 rows" in one.condition
+        assert str(one).endswith(one.condition)
+    for wrong in ({"capacity": 0}, {"capacity": None}, {"capacity": 3000.0}, {"version": 4}):
+        with pytest.raises(FormatError, match="H211"):
+            Ledger.from_json(json.dumps({**data, **wrong}))
+    plain = ledger_of([release(1.0)])
+    assert plain.condition == ""
+    assert "capacity" not in json.loads(plain.to_json())
+    # Where add/remove promises nothing, it promises nothing of short tables either.
+    ledger.mark_not_private("the noise was seeded")
+    assert ledger.condition == ""
+
+
 def test_releases_by_rho_in_tables() -> None:
     events = [gaussian(0.05, reason="sums", sample_rate=0.1, times=9), release(0.5)]
     ledger = Ledger(budget=(2.0, 1e-6))

@@ -122,6 +122,31 @@ def test_names_of_the_domain_are_escaped(files: dict[str, Path], name: str) -> N
     assert "default-src 'none'" in page
 
 
+@pytest.mark.parametrize(
+    ("provenance", "said"),
+    [
+        ("declared", "were stated in public, before any row was read."),
+        ("confirmed public", "were read from rows or typed, and somebody has confirmed"),
+        ("read from data", "were read from the data</strong>"),
+    ],
+)
+def test_where_the_domain_comes_from_is_said(
+    files: dict[str, Path], tmp_path: Path, provenance: str, said: str
+) -> None:
+    document = json.loads(files["clear"].read_text())
+    document["domain"]["provenance"] = provenance
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(document))
+    page = report_page(facts_of_file(path))
+    assert said in page
+    assert page.count("Attributes, bounds and categories were") == 1
+
+
+def test_the_card_says_that_noise_alone_may_answer(files: dict[str, Path]) -> None:
+    limits = files["tree"].with_suffix(".report.html").read_text().partition("Limits, and")[2]
+    assert "noise alone may have made it, and its probability may be 1" in limits
+
+
 def test_a_page_that_is_there_is_kept(files: dict[str, Path]) -> None:
     with pytest.raises(HedgerowError, match="H902"):
         CliRunner().invoke(app, ["report", str(files["tree"])], catch_exceptions=False)

@@ -207,7 +207,11 @@ class Account:
             fix = "lower epsilon, or fit less often; nothing was released"
             if has_rho(placed) and ledger.delta is not None:
                 # At another delta than its own, a fit costs more or less than it says.
-                fix += f"; the account counts such a fit at delta {ledger.delta:.3g}"
+                fix += (
+                    f"; the account counts such a fit at delta {ledger.delta:g}: pass "
+                    f"delta={ledger.delta:g}, so that it costs the epsilon it says, or make an "
+                    "account of another delta for each fit (`hedgerow account new --fit-delta`)"
+                )
             elif has_rho(placed) and not (ledger.budget and ledger.budget.grants_delta):
                 fix = (
                     "make the account with a delta (`hedgerow account new --delta`): this fit has "

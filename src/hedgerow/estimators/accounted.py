@@ -47,7 +47,7 @@ class FitLedger(Ledger):
     A charge stands here before the account is asked, so that no interrupt between the two loses it;
     what the account refuses is taken back. `charging` is told before every charge, `recorded` once
     it stands here, `charged` once it is paid, before anything is drawn. `model` is what the account
-    calls the fit; `note`, of public numbers alone, is printed below.
+    calls the fit.
     """
 
     def __init__(
@@ -59,10 +59,9 @@ class FitLedger(Ledger):
         recorded: Callable[[Ledger], None] | None = None,
         charged: Callable[[Ledger], None] | None = None,
         model: str = "",
-        note: str = "",
+        capacity: int | None = None,
     ) -> None:
-        super().__init__(domain, delta=delta)
-        self._note = note
+        super().__init__(domain, delta=delta, capacity=capacity)
         self._account = account
         self._of_model = model
         self._before_charge = charging
@@ -87,9 +86,6 @@ class FitLedger(Ledger):
         if self._on_charge is not None:
             self._on_charge(self)
         return index
-
-    def __str__(self) -> str:
-        return f"{super().__str__()}\n\n{self._note}" if self._note else super().__str__()
 
     def close(self) -> None:
         """End the fit: from here on the ledger is a record, through which no account is charged."""
@@ -163,7 +159,7 @@ class AccountedEstimator(TableEstimator):
             charging=self._charging,
             recorded=lambda ledger: setattr(self, _LEDGER, ledger),
             charged=self._charged,
-            note=self._capacity_note(),
+            capacity=self.domain.capacity if self.domain is not None and self._absorbs() else None,
         )
         earlier = {name: vars(self)[name] for name in self._fitted_names()}
         try:
@@ -205,15 +201,6 @@ class AccountedEstimator(TableEstimator):
             # Then the domain is read from the rows, and nothing is promised.
             return False
         return self.bad_rows == "absorb" or (self.bad_rows == "auto" and self.account is not None)
-
-    def _capacity_note(self) -> str:
-        capacity = None if self.domain is None else self.domain.capacity
-        if not self._absorbs() or capacity is None:
-            return ""
-        return (
-            f"add/remove holds for tables of at most {capacity:,} rows, the capacity; of a longer "
-            "one so many are used, by a public rule, and replace holds"
-        )
 
     def _absorbed(self) -> AbsorbedRows | None:
         return self.__dict__.get("owner_only_")

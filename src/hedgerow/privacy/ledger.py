@@ -48,14 +48,15 @@ from hedgerow.privacy.release import PUBLIC, Audience, Release
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-VERSION = 4
-_WITH_PARTIES, _WITHOUT_PARTIES = 3, 2
+VERSION = 5
+_WITH_RELATIONS, _WITH_PARTIES, _WITHOUT_PARTIES = 4, 3, 2
 """A ledger is written in the oldest version that says what it has to: older readers know it."""
 _SCHEMA = "hedgerow.ledger"
 _KEYS_1 = {"schema", "version", "domain_is_public", "budget", "entries", "taken", "not_private"}
 _KEYS_2 = _KEYS_1 | {"delta"}
-_KEYS = _KEYS_2 | {"parties"}
-_OLDER = {1: _KEYS_1, 2: _KEYS_2, 3: _KEYS}
+_KEYS_3 = _KEYS_2 | {"parties"}
+_KEYS = _KEYS_3 | {"capacity"}
+_OLDER = {1: _KEYS_1, 2: _KEYS_2, 3: _KEYS_3, 4: _KEYS_3}
 _PLAIN = ("none", "basic composition")
 """Methods that say nothing which the figure does not."""
 _IN_ADVANCE = "all charges fixed in advance"
@@ -85,6 +86,10 @@ class Ledger:
         Who takes part, where that is settled: totals of anybody else, other than the public and
         whom a charge or a mark names, are refused. By default whoever is not named has seen what
         the public has.
+    capacity : int, optional
+        How many rows a fit uses at most that refuses none: of a longer table so many, by a public
+        rule. One row more may then push another out, so that add/remove holds for tables of at
+        most so many rows, as `condition` says. By default it holds for all tables.
     """
 
     def __init__(
@@ -93,8 +98,10 @@ class Ledger:
         budget: Budget | float | Sequence[float] | None = None,
         delta: float | None = None,
         parties: Collection[str] | None = None,
+        capacity: int | None = None,
     ) -> None:
         self.domain = domain
+        self.capacity = capacity
         self.parties = None if parties is None else tuple(str(Audience.parse(p)) for p in parties)
         self.delta = None if delta is None else check_delta(delta)
         if isinstance(budget, (int, float)) and self.delta is not None:
@@ -193,6 +200,17 @@ class Ledger:
         """Why and against whom there is no guarantee."""
         with self._lock:
             return tuple(self._marks)
+
+    @property
+    def condition(self) -> str:
+        """Of which tables add/remove holds, as a sentence; empty if of all, or of none."""
+        holds = any(self.total(audience).private for audience in self.known_audiences())
+        if self.capacity is None or not holds:
+            return ""
+        return (
+            f"add/remove holds for tables of at most {self.capacity:,} rows, the capacity; of a "
+            "longer one so many are used, by a public rule, and replace holds"
+        )
 
     @property
     def audiences(self) -> tuple[str, ...]:
@@ -353,7 +371,8 @@ class Ledger:
         return statement.fold_roles(self.summary())
 
     def __str__(self) -> str:
-        return statement.text(self.short_summary(), self.table(), statement.WHICH)
+        said = statement.text(self.short_summary(), self.table(), statement.WHICH)
+        return "\n\n".join(filter(None, (said, self.condition)))
 
     def __repr__(self) -> str:
         return f"<Ledger with {len(self.entries)} entries; public: {self.total()}>"
@@ -372,6 +391,8 @@ class Ledger:
         parties = None if self.parties is None else list(self.parties)
         version = _WITHOUT_PARTIES if parties is None else _WITH_PARTIES
         if any(mark.relation is not None for mark in self.not_private):
+            version = _WITH_RELATIONS
+        if self.capacity is not None:
             version = VERSION
         data = {
             "schema": _SCHEMA,
@@ -380,6 +401,7 @@ class Ledger:
             "budget": None if budget is None else [jsonfile.plain(budget.epsilon), budget.delta],
             "delta": self.delta,
             **({} if version == _WITHOUT_PARTIES else {"parties": parties}),
+            **({} if self.capacity is None else {"capacity": self.capacity}),
             "entries": [
                 {"kind": kind, "inside": inside, "release": release.to_dict()}
                 | ({"together": True} if index in self._joined else {})
@@ -403,6 +425,8 @@ class Ledger:
             if domain is None and is_public is not None:
                 domain = Provenance(is_public is True)
             ledger = cls(domain, delta=data.get("delta"), parties=_read_parties(data))
+            if "capacity" in data:
+                ledger.capacity = statement.read_count(data["capacity"], 1)
             for entry in data["entries"]:
                 ledger._replay(**entry)
             for mark in data["not_private"]:
@@ -594,7 +618,7 @@ def _of_audiences(calls: Calls, seen: Collection[Release]) -> Calls:
 
 def _read_parties(data: Mapping[str, Any]) -> list[str] | None:
     found = data.get("parties")
-    unsaid = found is None and data["version"] == VERSION
+    unsaid = found is None and data["version"] >= _WITH_RELATIONS
     if "parties" in data and not isinstance(found, list) and not unsaid:
         raise Code.BAD_LEDGER_FILE.error(expected="a list of parties", found=jsonfile.shown(found))
     return found

@@ -17,7 +17,7 @@ def facts_of_file(path: Path) -> Facts:
     """Return what is in a model file, or in the folder of a fit; raises what `read_model` does."""
     is_folder = os.path.isdir(path)
     file = path / "model.json" if is_folder else path
-    read = read_model(file)
+    read = read_model(path)
     ledger = None if read.privacy is None else Ledger.from_json(json.dumps(read.privacy))
     return Facts(
         name=path.resolve().name if is_folder else path.stem,

@@ -75,8 +75,16 @@ def report_page(facts: Facts) -> str:
 
 def _ledger_parts(ledger: Ledger | None) -> dict[str, Any]:
     if ledger is None:
-        return {"summary": [], "which": "", "scopes": [], "curves": [], "marks": []}
+        return {
+            "summary": [],
+            "which": "",
+            "scopes": [],
+            "curves": [],
+            "marks": [],
+            "condition": "",
+        }
     summary = [by_or_why(row) for row in ledger.short_summary()]
+    condition = ledger.condition
     charged = [audience for audience in ledger.audiences if ledger.calls(audience)]
     return {
         "summary": summary,
@@ -84,6 +92,7 @@ def _ledger_parts(ledger: Ledger | None) -> dict[str, Any]:
         "scopes": [ledger_tree(ledger, audience) for audience in charged],
         "curves": [curve for audience in charged if (curve := _curve(ledger, audience))],
         "marks": ledger.not_private,
+        "condition": condition and f"{condition[0].upper()}{condition[1:]}.",
     }
 
 

@@ -103,6 +103,8 @@ NOT_PROMISED = (
     "such as the room for records, are public, and so are attributes and classes.",
     "Other models of the same people cost their own epsilon: accounts add them up, this page does "
     "not.",
+    "Where few records of the training came, as with missing or unlisted values, an answer says "
+    "little: noise alone may have made it, and its probability may be 1 all the same.",
     "How good or how fair the model is for a group is not measured here.",
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
 from collections.abc import Callable
 from json import JSONDecodeError
 from pathlib import Path
@@ -67,7 +68,15 @@ def read_model(path: str | Path) -> ModelFile:
     try:
         text = file.read_bytes()
     except OSError as error:
-        raise Code.NO_MODEL_FILE.error(found=f"{file}: {error.strerror}") from error
+        fix = _fix_for_party(Path(path), "report")
+        raise Code.NO_MODEL_FILE.error(found=f"{file}: {error.strerror}", fix=fix) from error
+    other = _other_kind(text)
+    if other is not None:
+        raise Code.BAD_MODEL_FILE.error(
+            expected=Code.NO_MODEL_FILE.spec.expected,
+            found=f"{path}: this is no model file, it looks like {other.noun}",
+            fix=other.fix.format(path) or "name the file of a model, such as model.json",
+        )
     try:
         return model_from_json(text)
     except HedgerowError as error:
@@ -78,6 +87,63 @@ def read_model(path: str | Path) -> ModelFile:
         raise error.code.error(
             expected=error.expected, found=f"{path}: {error.found}", fix=error.fix
         ) from error.__cause__
+
+
+class _Kind(NamedTuple):
+    """What a file seems to be, and what is to be done with one, `{}` standing for its path."""
+
+    noun: str
+    fix: str = ""
+
+
+_BY_BEGINNING = {
+    b"PAR1": _Kind("a table (Parquet)"),
+    b"ARROW1": _Kind("a table (Arrow)"),
+    b"<!doctype html>": _Kind("a page (HTML)", "open it in a browser"),
+    b"<svg": _Kind("a picture (SVG)", "open it in a browser"),
+}
+
+
+def _other_kind(text: bytes) -> _Kind | None:
+    """Return what a file seems to be that is no model; None of a model, or a part of one."""
+    found = text.lstrip()
+    if not found.startswith(b"{"):
+        return _kind_of_text(found) if found else None
+    try:
+        data = json.loads(found)
+    except (ValueError, RecursionError):
+        return None
+    schema = data.get("schema")
+    if schema == "hedgerow.ledger" and data.get("budget") is not None:
+        return _Kind("an account", "`hedgerow account show {}` shows what was spent")
+    if schema == "hedgerow.ledger":
+        return _Kind("a ledger", "name the model.json beside it; `hedgerow ledger {}` prints it")
+    return None
+
+
+def _kind_of_text(text: bytes) -> _Kind:
+    for begin, kind in _BY_BEGINNING.items():
+        if text[: len(begin)].lower() == begin.lower():
+            return kind
+    try:
+        lines = text.decode("utf-8")
+    except UnicodeDecodeError:
+        return _Kind("no text")
+    try:
+        tomllib.loads(lines)
+    except tomllib.TOMLDecodeError:
+        first = lines.partition("\n")[0]
+        return _Kind("a table (CSV)" if "," in first or ";" in first else "text")
+    return _Kind("a domain, a job or a policy (TOML)")
+
+
+def _fix_for_party(folder: Path, verb: str) -> str | None:
+    """Return what to do with the folder of a party where that of a fit was expected."""
+    if not os.path.exists(folder / "party.toml"):
+        return None
+    return (
+        f"this is the folder of a party: name a model before it, `hedgerow {verb} MODEL {folder}`"
+    )
 
 
 def _is_cut_off(text: bytes, cause: BaseException | None) -> bool:
@@ -103,6 +169,7 @@ def ledger_text(file: Path) -> str:
 
     Raises `Code.BAD_LEDGER_FILE` where there is none.
     """
+    asked = file
     # False where nobody may look: reading says why.
     if os.path.isdir(file):
         named = [file / name for name in ("ledger.json", "model.json")]
@@ -114,8 +181,15 @@ def ledger_text(file: Path) -> str:
         raise Code.BAD_LEDGER_FILE.error(
             expected="a ledger or model file (JSON), or a folder that has one",
             found=f"{file}: {why}",
-            fix="check the path; `hedgerow fit` writes ledger.json beside model.json",
+            fix=_fix_for_party(asked, "models show")
+            or "check the path; `hedgerow fit` writes ledger.json beside model.json",
         ) from None
+    if text.strip() and not text.lstrip().startswith("{"):
+        raise Code.BAD_LEDGER_FILE.error(
+            expected="a ledger or model file (JSON), or a folder that has one",
+            found=f"{file}: this is no ledger, it looks like {_kind_of_text(text.encode()).noun}",
+            fix="name the ledger.json or the model.json that `hedgerow fit` wrote",
+        )
     data = jsonfile.loads(text, Code.BAD_LEDGER_FILE)
     if "privacy" not in data:
         # A ledger itself, or something that its reader will name.

@@ -83,7 +83,10 @@ def test_open_folders_and_bad_policies_are_ill(alder: Path) -> None:
 
 
 def test_what_is_no_party_is_told(tmp_path: Path) -> None:
-    assert look(tmp_path, 1)["folder"]["found"].startswith("H852")
+    assert look(tmp_path, 1)["folder"]["found"] == f"H852 no party.toml in {tmp_path}"
+    nowhere = tmp_path / "nowhere"
+    found = look(nowhere, 1)["folder"]["found"]
+    assert found == f"H854 {nowhere}: No such file or directory"
 
 
 def test_the_database_is_read_and_what_is_left_is_told(alder: Path) -> None:

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from hedgerow import Attribute, CARTClassifier, Domain, DPTreeClassifier, Target, read_model
+from hedgerow import (
+    Account,
+    Attribute,
+    CARTClassifier,
+    Domain,
+    DPTreeClassifier,
+    Target,
+    read_model,
+)
 from hedgerow.cli.main import app
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy.statement import WHICH
@@ -93,6 +101,37 @@ def test_a_ledger_is_printed_from_wherever_it_is(made: Path) -> None:
     assert re.search(r"public +50 .*add/remove", text)
     data = json.loads(run("ledger", made, "--format", "json"))
     assert [row["relation"] for row in data["summary"]] == ["add/remove", "replace"]
+
+
+OTHERS = {
+    "people.csv": ("age,ward\n31,a\n", "a table (CSV)"),
+    "job.toml": ('name = "n"\n', "(TOML)"),
+    "notes.txt": ("to whom it may concern", "text"),
+    "page.html": ("<!doctype html>", "a page (HTML)"),
+}
+
+
+@pytest.mark.parametrize("verb", ["report", "show", "ledger"])
+def test_what_is_no_model_is_called_what_it_looks_like(verb: str, tmp_path: Path) -> None:
+    code = Code.BAD_LEDGER_FILE if verb == "ledger" else Code.BAD_MODEL_FILE
+    for name, (text, noun) in OTHERS.items():
+        (tmp_path / name).write_text(text)
+        error = refused(code, verb, tmp_path / name)
+        assert noun in error.found
+        assert "edit" not in error.fix
+    party = tmp_path / "party"
+    party.mkdir()
+    (party / "party.toml").touch()
+    error = refused(Code.BAD_LEDGER_FILE if verb == "ledger" else Code.NO_MODEL_FILE, verb, party)
+    assert f" MODEL {party}`" in error.fix
+
+
+def test_accounts_and_ledgers_are_no_models(made: Path, tmp_path: Path) -> None:
+    Account.new(tmp_path / "account.json", 2.0)
+    error = refused(Code.BAD_MODEL_FILE, "show", tmp_path / "account.json")
+    assert error.fix == f"`hedgerow account show {tmp_path / 'account.json'}` shows what was spent"
+    error = refused(Code.BAD_MODEL_FILE, "show", made / "ledger.json")
+    assert error.found.endswith("it looks like a ledger")
 
 
 def test_what_is_no_ledger(made: Path, tmp_path: Path) -> None:

@@ -51,6 +51,21 @@ def test_a_best_first_tree() -> None:
     assert run("show", "best/model.json", "--depth", "1").startswith("Decision tree for ill")
 
 
+def test_of_which_tables_the_epsilon_holds_stands_wherever_it_does() -> None:
+    run(*TREE, "--out", "tree")
+    condition = Ledger.from_json(Path("tree/ledger.json").read_text()).condition
+    assert "tables of at most 1,000 rows" in condition
+    assert condition in run("ledger", "tree")
+    assert json.loads(run("ledger", "tree", "--format", "json"))["condition"] == condition
+    assert condition in invoke("show", "tree").stderr
+    run("report", "tree")
+    # Beside the cards, and among the limits.
+    assert Path("tree/report.html").read_text().count(condition[1:]) == 2
+    for more in (("--bad-rows", "error"), ("--seed", "1")):
+        run(*TREE, "--out", "other", "--force", *more)
+        assert "tables of at most" not in run("ledger", "other")
+
+
 def test_fit_show_and_predict() -> None:
     text = run(*TREE, "--out", "tree")
     assert "class counts of each leaf" in text
@@ -106,6 +121,14 @@ def test_a_seed_is_said_to_be_not_private() -> None:
         row["class"] == ill for row, ill in zip(rows, people()["ill"].to_pylist(), strict=True)
     ]
     assert sum(right) > 500
+
+
+def test_an_account_says_at_which_delta_it_counts() -> None:
+    made = ("account", "new", "account.json", "--epsilon", "2", "--delta", "1e-6")
+    assert "hedgerow fit --delta 1e-08" in run(*made)
+    boosting = (*FIT, "--model", "boosting", "--epsilon", "1", "--trees", "3")
+    text = run(*boosting, "--delta", "1e-8", "--out", "a", "--account", "account.json")
+    assert "account: epsilon 1, delta" in text
 
 
 def test_an_account_pays_until_it_is_empty() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import OwnerTerms, Policy
-from hedgerow.parties.roles.owner_account import Bookkeeper, fetch_charges
+from hedgerow.parties.roles.owner_account import Bookkeeper, check_listed, fetch_charges
 from hedgerow.parties.roles.uploading import renew_terms
 from hedgerow.parties.store.accounts import balances_in
 from hedgerow.parties.wire.client import call_member
@@ -63,6 +63,15 @@ def test_a_job_beyond_an_owners_own_policy_does_not_start(wards: Wards) -> None:
     wards.post(one())
     wards.go(one())
     assert wards.spent("cedar") == pytest.approx(1.0)
+
+
+def test_a_population_that_is_not_listed_is_met_with_those_that_are(wards: Wards) -> None:
+    error = refuses(Code.POLICY_REFUSES, lambda: check_listed(wards.north, "pateints"))
+    assert error.found.endswith("which is not listed (did you mean 'patients'?)")
+    assert error.fix.startswith("name one that is listed (patients), or write")
+    assert "did you mean" not in (
+        refuses(Code.POLICY_REFUSES, lambda: check_listed(wards.north, "nights")).found
+    )
 
 
 def test_terms_count_until_a_job_is_charged(wards: Wards) -> None:

@@ -92,6 +92,7 @@ def ledger(
             {k: plain(v) if isinstance(v, float) else v for k, v in row.items()}
             for row in found.short_summary()
         ]
-        print(json.dumps({"ok": True, "summary": rows, "ledger": json.loads(found.to_json())}))
+        said = {"ok": True, "summary": rows, "condition": found.condition}
+        print(json.dumps({**said, "ledger": json.loads(found.to_json())}))
     else:
         print(found)

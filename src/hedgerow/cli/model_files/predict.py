@@ -17,7 +17,13 @@ def predict(
     model: Annotated[Path, typer.Argument(help="model file (JSON)")],
     table: TableArgument,
     *,
-    proba: Annotated[bool, typer.Option("--proba", help="class probabilities as well")] = False,
+    proba: Annotated[
+        bool,
+        typer.Option(
+            "--proba",
+            help="class probabilities as well; noise alone where few rows were trained on",
+        ),
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(help="file ending in .csv or .parquet; else CSV is printed")
     ] = None,

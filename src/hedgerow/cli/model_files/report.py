@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from hedgerow.cli.printing import HERE, Format, FormatOption, print_line
 from hedgerow.parties.consortium.names import is_name
@@ -35,8 +34,10 @@ def show(
     if read.privacy is not None:
         from hedgerow.privacy import Ledger
 
-        total = Ledger.from_json(json.dumps(read.privacy)).total("public")
-        Console(stderr=True).print(f"public: {total}", highlight=False)
+        ledger = Ledger.from_json(json.dumps(read.privacy))
+        print_line(f"public: {ledger.total('public')}", stderr=True)
+        if ledger.condition:
+            print_line(ledger.condition, stderr=True)
     if isinstance(read.model, Boosted):
         # A picture has standard output for itself.
         drawn = f"function {number}, {function_caption(read.model, number)}: what it adds"

@@ -56,11 +56,16 @@ def new(
     """Make an account; every fit with --account FILE is charged to it, or refused."""
     from hedgerow.estimators.account import Account
 
-    Account.new(file, epsilon, delta, fit_delta)
+    counted_at = Account.new(file, epsilon, delta, fit_delta).ledger.delta
     if format is Format.json:
         print(json.dumps({"ok": True, "file": str(file)}))
-    else:
-        print(f"{file}: epsilon {epsilon:g} for all fits on the same people.")
+        return
+    print_line(f"{file}: epsilon {epsilon:g} for all fits on the same people.")
+    if counted_at is not None:
+        print_line(
+            f"Boosting is counted at delta {counted_at:g}: with `hedgerow fit --delta "
+            f"{counted_at:g}` a fit costs the epsilon it says."
+        )
 
 
 @app.command("show")

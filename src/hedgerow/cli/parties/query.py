@@ -57,7 +57,13 @@ def query(
     kept: Annotated[
         bool, typer.Option("--kept", help="at the class site: show the answers that it keeps")
     ] = False,
-    proba: Annotated[bool, typer.Option("--proba", help="class probabilities as well")] = False,
+    proba: Annotated[
+        bool,
+        typer.Option(
+            "--proba",
+            help="class probabilities as well; noise alone where few rows were trained on",
+        ),
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(help="file ending in .csv or .parquet, in place of printing")
     ] = None,

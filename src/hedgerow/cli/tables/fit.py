@@ -163,6 +163,7 @@ def _print(
             "owner_only": str(files.owner_only) if files.owner_only.exists() else None,
             "private": ledger.total("public").private,
             "summary": ledger.short_summary(),
+            "condition": ledger.condition,
             "releases": ledger.table(),
             "account": account,
             "forecast": foreseen.to_dict(),

@@ -193,7 +193,7 @@ class PartyConfig(Numbered):
         if _is_no_party(folder):
             raise Code.BAD_PARTY_FILE.error(
                 expected="the folder of a party, with its party.toml",
-                found=f"{folder}, which has none and is no party's folder",
+                found=f"no party.toml in {folder}",
                 fix="go to the folder of this party, or name it behind the other arguments",
             )
         check_private(folder)

@@ -13,7 +13,7 @@ import threading
 from dataclasses import dataclass
 
 from hedgerow import jsonfile
-from hedgerow.errors import Code, HedgerowError
+from hedgerow.errors import Code, HedgerowError, ask_whether
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import OwnerTerms, Policy
 from hedgerow.parties.roles.server_reports import ChargeClient, ChargeLine, PopulationCharges
@@ -29,11 +29,13 @@ _logger = logging.getLogger(__name__)
 def check_listed(config: PartyConfig, population: str) -> Policy:
     """Return the policy of this owner; H858 if it says nothing of a population."""
     policy = Policy.load(config.folder)
-    if population not in policy.populations:
+    listed = sorted(policy.populations)
+    if population not in listed:
+        one_of = f"name one that is listed ({', '.join(listed)}), or " if listed else ""
         raise Code.POLICY_REFUSES.error(
             expected="what policy.toml allows: [populations]",
-            found=f"population {population!r}, which is not listed",
-            fix=f"write what all jobs on it may cost, such as {population} = 3.0, under "
+            found=f"population {population!r}, which is not listed{ask_whether(population, listed)}",
+            fix=f"{one_of}write what all jobs on it may cost, such as {population} = 3.0, under "
             f"[populations] in {config.folder / 'policy.toml'}: servers hold to it",
         )
     return policy

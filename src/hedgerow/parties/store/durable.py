@@ -104,9 +104,9 @@ def check_private(folder: Path) -> None:
         found = folder.lstat()
     except OSError as error:
         raise Code.UNSAFE_FOLDER.error(
-            expected=f"a folder {folder}",
-            found=str(error.strerror),
-            fix="name the folder of this party",
+            expected="the folder of a party",
+            found=f"{folder}: {error.strerror}",
+            fix="check the path, and name the folder of this party",
         ) from None
     if stat.S_ISLNK(found.st_mode):
         raise Code.UNSAFE_FOLDER.error(found=f"{folder} is a symbolic link")
