@@ -75,7 +75,10 @@ def test_everybody_is_told_who_is_missing(tmp_path: Path) -> None:
         told = town.command("north", "runs", "show", run[:8])
         assert "without east, who did not come" in told.stdout
         for name in ("north", "south", "delta"):
-            assert town.model(name, "wards").manifest.members == ("delta", "north", "south")
+            model = town.model(name, "wards")
+            assert model.manifest.members == ("delta", "north", "south")
+            # Owners leave out what is beyond the capacity.
+            assert "at most 4,000 rows" in model.read_ledger().condition
     finally:
         town.stop()
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.store.accounts import balances_in
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.ledgers import DurableLedger
@@ -201,6 +202,9 @@ def test_answers_of_a_tree_with_noise_are_exact_and_charged_as_that(tmp_path: Pa
                 "peer 1"
             ]
             assert ledger.total("peer 2").epsilon == pytest.approx(1.0)
+            key = operator_key(town.parties[name].folder)
+            kept = town.model(name, "tennis", key).read_ledger()
+            assert f"at most {job.make_plan().capacity} rows" in kept.condition
         shown = json_of(town.command("wren", "models", "show", "tennis", "--format", "json"))
         learned = {row["audience"]: row for row in shown["learned"]}
         assert learned["peer 1"]["epsilon"] == "inf"

@@ -95,7 +95,7 @@ class TopDownPart(Part[TopDownJob]):
             raise Code.BAD_REPLY.error(
                 expected="a tree under the domain of the job", found="one under another domain"
             )
-        joint = Ledger(domain=job.domain)
+        joint = Ledger(domain=job.domain, capacity=job.domain.capacity)
         joint.charge(*plan.releases(joint=len(job.owners) > 1))
         if plan.method == "secure-counts":
             mark_collusion(joint)

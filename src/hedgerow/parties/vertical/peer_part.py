@@ -58,6 +58,8 @@ class PeersPart(StagedPart[PivotJob]):
         job, plan, ledger = self.job, self.job.make_plan(), attempt.ledger
         agreeing.compare_numbers(attempt.network, "version of Pivot", VERSION, Code.WRONG_VERSION)
         ledger.parties = tuple(f"peer {i}" for i in range(plan.n_peers))
+        if plan.is_private:
+            ledger.capacity = plan.capacity
         plan.charge(ledger)
         stock = PreparedStock(self.config.state, attempt.run)
         prepared = stock.take(attempt.network, attempt.key)
