@@ -159,13 +159,21 @@ def test_one_odd_member_keeps_no_page_from_being_made(
     ask, (model, *_) = MembersClient._ask_all, ModelClient(town.parties["zoe"]).list()[0]
 
     def spoiled(self: MembersClient, *arguments: Any) -> Any:
-        replies = ask(self, *arguments)
-        return replies | {"alder": Reply(replies["alder"].fields | odd, b"not JSON")}
+        return {
+            name: Reply(reply.fields | odd, b"not JSON") if name == "alder" else reply
+            for name, reply in ask(self, *arguments).items()
+        }
 
     monkeypatch.setattr(MembersClient, "_ask_all", spoiled)
-    facts = facts_of_party(town.parties["zoe"], model.line.run)
+    facts = facts_of_party(town.parties["north"], model.line.run)
     assert any("alder" in note for note in facts.notes)
     assert {c for c in report_page(facts) if not c.isprintable()} == {"\n"}
+    # A table in shares takes what all servers have.
+    for length in ([], "x", -1, None):
+        odd["ledger"] = length
+        refuses(
+            Code.BAD_REPLY, lambda: facts_of_party(town.parties["zoe"], model.line.run).accuracies
+        )
 
 
 def test_what_the_command_prints(town: Town) -> None:

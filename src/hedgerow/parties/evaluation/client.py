@@ -92,11 +92,13 @@ class Evaluator(ServerClient):
         """
         plan = job.make_plan()
         replies = dict(enumerate(self._replies("evaluation", {"run": job.run_id})))
-        lengths = {reply.fields.get("ledger") for reply in replies.values()}
-        begins = lengths.pop()
+        begins, *others = [reply.fields.get("ledger") for reply in replies.values()]
+        several = Code.BAD_REPLY.error(expected="one ledger at all servers", found="several")
+        if type(begins) is not int or any(one != begins for one in others):
+            raise several
         ledgers = {reply.payload[:begins] for reply in replies.values()}
-        if lengths or type(begins) is not int or len(ledgers) > 1:
-            raise Code.BAD_REPLY.error(expected="one ledger at all servers", found="several")
+        if len(ledgers) > 1:
+            raise several
         with jsonfile.refusing(Code.BAD_REPLY):
             ledger = Ledger.from_json(ledgers.pop().decode())
         assert plan.domain.target is not None

@@ -181,21 +181,17 @@ class RunClient(MembersClient):
 
         H890 if nobody knows the run, H871 if it does not concern this member, H884 for another job.
         """
-        from hedgerow.parties.runs.jobs import read_job
-
         told = self.show(run)
         hashes = {report.hash for report in _reports(told).values()}
-        replies = list(self._ask_all("run-job", {"run": run}).values())
-        given = [reply for reply in replies if isinstance(reply, Reply)]
+        replies = read_each(self._ask_all("run-job", {"run": run}), partial(_job, run))
+        refusals = [one for one in replies.values() if isinstance(one, HedgerowError)]
+        given = [job for job in replies.values() if not isinstance(job, HedgerowError)]
         if not given:
-            refusals = [one for one in replies if isinstance(one, HedgerowError)]
             away = [one for one in refusals if one.code is Code.UNKNOWN_RUN]
             raise next((one for one in refusals if one not in away), refusals[0])
-        with jsonfile.refusing(Code.BAD_REPLY):
-            job = read_job(given[0].payload.decode())
-        if hashes != {job.hash}:
+        if hashes != {given[0].hash}:
             raise Code.BAD_REPLY.error(expected=f"the job of {run}", found="another one")
-        return job
+        return given[0]
 
     def status(self, run: str) -> RunStatus:
         """Return how far a run is; H890 if nobody knows it."""
@@ -247,6 +243,16 @@ def _run_report(run: str, reply: Reply) -> RunReport:
     if report.run != run:
         raise Code.BAD_REPLY.error(found=f"a report of {report.run}, not of {run}")
     return report
+
+
+def _job(run: str, reply: Reply) -> Job:
+    from hedgerow.parties.runs.jobs import read_job
+
+    with jsonfile.refusing(Code.BAD_REPLY):
+        job = read_job(reply.payload.decode())
+    if job.run_id != run:
+        raise Code.BAD_REPLY.error(found=f"the job of {job.run_id}, not of {run}")
+    return job
 
 
 def _reports(told: Mapping[str, RunReport | HedgerowError]) -> dict[str, RunReport]:
