@@ -1,6 +1,7 @@
 """The command line: what it prints, and its exit codes."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,15 @@ def table(tmp_path: Path) -> Path:
 def test_version() -> None:
     assert run("version") == run("--version") == (0, f"{__version__}\n")
     assert json.loads(run("version", "--format", "json")[1]) == {"version": __version__}
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [(("reprot", "x"), "report"), (("domain", "sugest"), "suggest")]
+)
+def test_a_misspelt_verb_is_asked_about_once(typed: tuple[str, ...], meant: str) -> None:
+    done = runner.invoke(app, typed)
+    assert done.exit_code == 2
+    assert re.findall(r"[Dd]id you mean [^.]*", done.stderr) == [f"did you mean '{meant}'?)"]
 
 
 def test_errors_are_listed_and_explained() -> None:

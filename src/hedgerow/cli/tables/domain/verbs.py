@@ -23,7 +23,7 @@ from hedgerow.cli.printing import (
     print_line,
 )
 from hedgerow.cli.sources import SqlOption, SqlTimeoutOption, TableArgument, source_of
-from hedgerow.errors import Code, HedgerowError
+from hedgerow.errors import Code, HedgerowError, ask_whether
 
 if TYPE_CHECKING:
     from hedgerow.cli.tables.domain.guide import Draft
@@ -102,7 +102,8 @@ def suggest(
     for name in leave_out or ():
         if name not in rows.column_names:
             raise Code.MISSING_COLUMN.error(
-                expected=f"one of the columns {name_list(rows.column_names)}", found=repr(name)
+                expected=f"one of the columns {name_list(rows.column_names)}",
+                found=repr(name) + ask_whether(name, rows.column_names),
             )
         rows = rows.drop_columns([name])
     made = read = Draft(
