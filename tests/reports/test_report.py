@@ -112,6 +112,8 @@ def test_a_model_without_a_ledger_promises_nothing(files: dict[str, Path]) -> No
     page = files["clear"].with_suffix(".report.html").read_text()
     assert "<strong>No finite epsilon.</strong>" in page
     assert "<abbr" not in page
+    # There is nobody to evaluate it on the rows of others.
+    assert "hedgerow evaluate" not in page
 
 
 @pytest.mark.parametrize("name", MODELS)
