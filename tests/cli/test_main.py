@@ -64,7 +64,7 @@ def test_errors_are_listed_and_explained() -> None:
     assert [row["number"] for row in rows] == [code.number for code in Code]
     for number in ("H201", "h201", "201"):
         assert "Epsilon" in run("errors", number)[1]
-    assert "hedgerow[onnx]" in run("errors")[1]
+    assert "'.[onnx]'" in run("errors")[1]
 
 
 def test_an_unknown_error_number_is_an_error(monkeypatch, capsys) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from hedgerow.charts.look import N_COLOURS, PALETTE, SMALL, printable, short
 from hedgerow.charts.panel import Panel, Series
-from hedgerow.errors import Code
+from hedgerow.errors import Code, install_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +24,7 @@ def needs_matplotlib() -> None:
     """Raise H406 without matplotlib."""
     if find_spec("matplotlib") is None:
         raise Code.MISSING_EXTRA.error(
-            expected="matplotlib", found="it is not installed", fix="pip install 'hedgerow[plots]'"
+            expected="matplotlib", found="it is not installed", fix=install_of("plots")
         )
 
 
