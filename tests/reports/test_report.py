@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -147,6 +148,20 @@ def test_where_the_domain_comes_from_is_said(
 def test_the_card_says_that_noise_alone_may_answer(files: dict[str, Path]) -> None:
     limits = files["tree"].with_suffix(".report.html").read_text().partition("Limits, and")[2]
     assert "noise alone may have made it, and its probability may be 1" in limits
+
+
+def test_values_that_share_a_bin_and_the_capacity_of_the_domain_are_told(
+    files: dict[str, Path],
+) -> None:
+    facts = facts_of_file(files["clear"])
+    assert facts.domain is not None
+    ages, wards = facts.domain.attributes
+    assert "share a bin" not in report_page(facts)
+    shared = wards.model_copy(update={"outside": "clip"})
+    domain = facts.domain.model_copy(update={"attributes": (ages, shared), "capacity": 3000})
+    page = report_page(replace(facts, domain=domain, parameters=(("capacity", "not set"),)))
+    assert "&lt;/script&gt;; all others share a bin</td>" in page
+    assert '<th scope="row">capacity</th><td>not set: 3,000, the domain&#39;s</td>' in page
 
 
 def test_a_page_that_is_there_is_kept(files: dict[str, Path]) -> None:

@@ -65,6 +65,7 @@ def report_page(facts: Facts) -> str:
         charts=_charts(facts),
         sum=describe(facts.model) if isinstance(facts.model, Boosted) else "",
         attributes=[] if facts.domain is None else list(map(_attribute, facts.domain.attributes)),
+        parameters=_parameters(facts),
         not_promised=NOT_PROMISED,
         version=__version__,
         theme=Markup(files(__package__).joinpath("pages/theme.css").read_text("utf-8")),  # noqa: S704
@@ -170,6 +171,15 @@ def _charts(facts: Facts) -> list[tuple[str, Markup]]:
     return found
 
 
+def _parameters(facts: Facts) -> tuple[tuple[str, str], ...]:
+    """Return the parameters; a capacity that is not set is that of the domain."""
+    capacity = None if facts.domain is None else facts.domain.capacity
+    if capacity is None:
+        return facts.parameters
+    unset, theirs = ("capacity", "not set"), ("capacity", f"not set: {capacity:,}, the domain's")
+    return tuple(theirs if one == unset else one for one in facts.parameters)
+
+
 def _attribute(attribute: Attribute) -> tuple[str, str, str, str]:
     if attribute.kind == "numeric":
         low, high = attribute.bounds or (0.0, 0.0)
@@ -178,6 +188,7 @@ def _attribute(attribute: Attribute) -> tuple[str, str, str, str]:
         labels = [str(one) for one in attribute.categories or ()]
         more = f" and {len(labels) - _MOST_LABELS:,} more" if len(labels) > _MOST_LABELS else ""
         values = ", ".join(labels[:_MOST_LABELS]) + more
+        values += "; all others share a bin" if attribute.outside == "clip" else ""
     missing = "has a value of its own" if attribute.missing == "own bin" else "is refused"
     return attribute.name, attribute.kind, values, missing
 
