@@ -1,6 +1,8 @@
 """`hedgerow report`: the page of a model file, as people see it."""
 
 import json
+import math
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,9 +23,11 @@ from hedgerow import (
     Target,
     TopDownTreeClassifier,
 )
+from hedgerow.charts.look import text_width
 from hedgerow.cli.main import app
 from hedgerow.errors import HedgerowError
 from hedgerow.privacy import Ledger
+from hedgerow.reports.facts import Openings, RunCost, StageCost
 from hedgerow.reports.ledger_tree import ledger_tree
 from hedgerow.reports.model_file import facts_of_file
 from hedgerow.reports.page import report_page
@@ -79,7 +83,7 @@ def test_a_page_is_whole_and_asks_for_nothing(
         seen.page.goto(url)
         assert seen.findings() == []
         assert seen.page.locator("#model ~ * svg").count() >= 1
-        assert seen.page.locator("main h2").count() == 7
+        assert seen.page.locator("main h2").count() == seen.page.locator("nav a").count()
         # What is wide scrolls in its own box, never the page.
         assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
         assert seen.asked == [url]
@@ -143,6 +147,33 @@ def test_where_the_domain_comes_from_is_said(
     page = report_page(facts_of_file(path))
     assert said in page
     assert page.count("Attributes, bounds and categories were") == 1
+
+
+def test_what_nothing_is_known_of_has_no_section(files: dict[str, Path]) -> None:
+    facts = facts_of_file(files["tree"])
+    assert re.findall('<h2 id="([a-z]+)"', report_page(facts)) == [
+        *("epsilon", "model", "ledger", "card")
+    ]
+    steps = (StageCost("and", 1, 2, 3), StageCost("farewell", 1, 2, 3))
+    told = replace(
+        facts, costs=(RunCost("Sent", steps),), openings=(Openings("What zoe learned", ()),)
+    )
+    page = report_page(told)
+    assert page.count('href="#cost"') == page.count('<h2 id="cost"') == 1
+    assert "and, products of bits; farewell, the word that all are done." in page
+    assert "Nothing was opened on the way to the model." in page
+    assert "0 kinds" not in page
+
+
+def test_names_below_an_axis_are_whole(files: dict[str, Path]) -> None:
+    page = files["tree"].with_suffix(".report.html").read_text()
+    names = re.findall(r'class="soft end" x="([0-9.]+)"[^>]*rotate[^>]*>([^<]*)<', page)
+    assert [name for _, name in names][:2] == [
+        "split of each node at level 0",
+        "split of each node at level 1",
+    ]
+    cosine = math.cos(math.radians(30))
+    assert all(float(x) - cosine * text_width(name) >= 0 for x, name in names)
 
 
 def test_the_card_says_that_noise_alone_may_answer(files: dict[str, Path]) -> None:
