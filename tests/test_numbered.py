@@ -58,6 +58,11 @@ def test_extra_and_missing_fields():
         Inner(name="a", colour="red")
 
 
+def test_a_key_that_is_nearly_known_is_asked_about():
+    with pytest.raises(HedgerowError, match=r"sise: no such key is known \(did you mean 'size'"):
+        Inner(name="a", size=2, sise=3)
+
+
 def test_many_problems_are_cut_short():
     with pytest.raises(HedgerowError, match=r"and 3 more"):
         Inner(name="a", size=1, b=1, c=1, d=1, e=1, f=1, g=1)

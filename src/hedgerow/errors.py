@@ -337,6 +337,11 @@ class Code(Enum):
         )
 
 
+def install_of(extra: str) -> str:
+    """Return how packages are installed that the core does without."""
+    return f"in the folder of Hedgerow's source, pip install '.[{extra}]'"
+
+
 def ask_whether(name: str, known: Iterable[str]) -> str:
     """Return a question to stand behind a name that is none of those known, if one is like it."""
     near = difflib.get_close_matches(name, known, n=1)

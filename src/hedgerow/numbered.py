@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from hedgerow.errors import Code, HedgerowError
+from hedgerow.errors import Code, HedgerowError, ask_whether
 
 
 class Numbered(BaseModel):
@@ -21,7 +21,7 @@ class Numbered(BaseModel):
         try:
             super().__init__(**data)
         except ValidationError as error:
-            raise _numbered_error(self.code, error, data) from None
+            raise _numbered_error(type(self), error, data) from None
 
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> Self:
@@ -29,7 +29,7 @@ class Numbered(BaseModel):
         try:
             return super().model_validate(obj, **options)
         except ValidationError as error:
-            raise _numbered_error(cls.code, error, obj) from None
+            raise _numbered_error(cls, error, obj) from None
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a checked copy with some fields changed."""
@@ -75,19 +75,25 @@ def _plain(value: Any) -> Any:
 
 _WORDS = {"extra_forbidden": "no such key is known", "missing": "this key is needed"}
 """Of what happens most to files that people write, without the words of a library."""
+_MOST_SHOWN = 3
 
 
-def _numbered_error(code: Code, error: ValidationError, data: Any) -> HedgerowError:
+def _numbered_error(of: type[Numbered], error: ValidationError, data: Any) -> HedgerowError:
     """Translate pydantic's report; a numbered error from within goes through unchanged."""
-    problems = []
+    problems: list[str] = []
     for item in error.errors(include_url=False):
         inner = item.get("ctx", {}).get("error")
         if isinstance(inner, HedgerowError):
             return inner
         where = ".".join(str(part) for part in item["loc"] if not str(part).startswith("function"))
         message = _WORDS.get(item["type"]) or item["msg"].removeprefix("Value error, ")
+        # A hostile file may have very many keys, of which few are shown.
+        shown = len(problems) < _MOST_SHOWN
+        if shown and item["type"] == "extra_forbidden" and len(item["loc"]) == 1:
+            message += ask_whether(where, of.model_fields)
         problems.append(f"{where}: {message}" if where else message)
     name = data.get("name") if isinstance(data, Mapping) else None
-    more = f" (and {len(problems) - 3} more)" if len(problems) > 3 else ""
+    left_out = len(problems) - _MOST_SHOWN
+    more = f" (and {left_out} more)" if left_out > 0 else ""
     label = f"{name!r}: " if isinstance(name, str) else ""
-    return code.error(found=label + "; ".join(problems[:3]) + more)
+    return of.code.error(found=label + "; ".join(problems[:_MOST_SHOWN]) + more)

@@ -1,6 +1,7 @@
 """The command line: what it prints, and its exit codes."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -49,12 +50,21 @@ def test_version() -> None:
     assert json.loads(run("version", "--format", "json")[1]) == {"version": __version__}
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"), [(("reprot", "x"), "report"), (("domain", "sugest"), "suggest")]
+)
+def test_a_misspelt_verb_is_asked_about_once(typed: tuple[str, ...], meant: str) -> None:
+    done = runner.invoke(app, typed)
+    assert done.exit_code == 2
+    assert re.findall(r"[Dd]id you mean [^.]*", done.stderr) == [f"did you mean '{meant}'?)"]
+
+
 def test_errors_are_listed_and_explained() -> None:
     rows = json.loads(run("errors", "--format", "json")[1])["rows"]
     assert [row["number"] for row in rows] == [code.number for code in Code]
     for number in ("H201", "h201", "201"):
         assert "Epsilon" in run("errors", number)[1]
-    assert "hedgerow[onnx]" in run("errors")[1]
+    assert "'.[onnx]'" in run("errors")[1]
 
 
 def test_an_unknown_error_number_is_an_error(monkeypatch, capsys) -> None:

@@ -85,6 +85,17 @@ def test_advice_for_shells_is_left_as_it_is() -> None:
     assert "capacity = 1000" in advice(Code.MISSING_CAPACITY.error(found="none"), "upload").fix
 
 
+@pytest.mark.parametrize("verb", ["predict", "query"])
+def test_who_asks_a_model_is_told_to_correct_rows_and_no_domain(verb: str) -> None:
+    for code in (Code.MISSING_VALUE, Code.UNKNOWN_CATEGORY, Code.OUTSIDE_BOUNDS):
+        fix = advice(code.error(found="3 rows"), verb).fix
+        assert "rows" in fix
+        assert "domain" not in fix
+    error = Code.MISSING_COLUMN.error(found="no ids", fix="name the column of ids with --ids")
+    assert advice(error, verb).fix == "name the column of ids with --ids"
+    assert "domain" in advice(Code.UNKNOWN_CATEGORY.error(found="3 rows"), "fit").fix
+
+
 @pytest.mark.parametrize("verb", ["train", "runs"])
 def test_verbs_without_flags_for_tables_do_not_advise_them(verb: str) -> None:
     error = Code.OTHER_DELIMITER.error(found="semicolons", fix="pass --delimiter ';'")

@@ -193,6 +193,8 @@ def test_of_which_tables_add_remove_holds_is_written_in_files_of_version_5_alone
     for wrong in ({"capacity": 0}, {"capacity": None}, {"capacity": 3000.0}, {"version": 4}):
         with pytest.raises(FormatError, match="H211"):
             Ledger.from_json(json.dumps({**data, **wrong}))
+    with pytest.raises(HedgerowError, match="H205"):
+        Ledger(capacity=0)
     plain = ledger_of([release(1.0)])
     assert plain.condition == ""
     assert "capacity" not in json.loads(plain.to_json())

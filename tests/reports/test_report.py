@@ -1,7 +1,10 @@
 """`hedgerow report`: the page of a model file, as people see it."""
 
 import json
+import math
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +23,11 @@ from hedgerow import (
     Target,
     TopDownTreeClassifier,
 )
+from hedgerow.charts.look import text_width
 from hedgerow.cli.main import app
 from hedgerow.errors import HedgerowError
 from hedgerow.privacy import Ledger
+from hedgerow.reports.facts import Openings, RunCost, StageCost
 from hedgerow.reports.ledger_tree import ledger_tree
 from hedgerow.reports.model_file import facts_of_file
 from hedgerow.reports.page import report_page
@@ -78,7 +83,7 @@ def test_a_page_is_whole_and_asks_for_nothing(
         seen.page.goto(url)
         assert seen.findings() == []
         assert seen.page.locator("#model ~ * svg").count() >= 1
-        assert seen.page.locator("main h2").count() == 7
+        assert seen.page.locator("main h2").count() == seen.page.locator("nav a").count()
         # What is wide scrolls in its own box, never the page.
         assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
         assert seen.asked == [url]
@@ -112,6 +117,8 @@ def test_a_model_without_a_ledger_promises_nothing(files: dict[str, Path]) -> No
     page = files["clear"].with_suffix(".report.html").read_text()
     assert "<strong>No finite epsilon.</strong>" in page
     assert "<abbr" not in page
+    # There is nobody to evaluate it on the rows of others.
+    assert "hedgerow evaluate" not in page
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -142,9 +149,50 @@ def test_where_the_domain_comes_from_is_said(
     assert page.count("Attributes, bounds and categories were") == 1
 
 
+def test_what_nothing_is_known_of_has_no_section(files: dict[str, Path]) -> None:
+    facts = facts_of_file(files["tree"])
+    assert re.findall('<h2 id="([a-z]+)"', report_page(facts)) == [
+        *("epsilon", "model", "ledger", "card")
+    ]
+    steps = (StageCost("and", 1, 2, 3), StageCost("farewell", 1, 2, 3))
+    told = replace(
+        facts, costs=(RunCost("Sent", steps),), openings=(Openings("What zoe learned", ()),)
+    )
+    page = report_page(told)
+    assert page.count('href="#cost"') == page.count('<h2 id="cost"') == 1
+    assert "and, products of bits; farewell, the word that all are done." in page
+    assert "Nothing was opened on the way to the model." in page
+    assert "0 kinds" not in page
+
+
+def test_names_below_an_axis_are_whole(files: dict[str, Path]) -> None:
+    page = files["tree"].with_suffix(".report.html").read_text()
+    names = re.findall(r'class="soft end" x="([0-9.]+)"[^>]*rotate[^>]*>([^<]*)<', page)
+    assert [name for _, name in names][:2] == [
+        "split of each node at level 0",
+        "split of each node at level 1",
+    ]
+    cosine = math.cos(math.radians(30))
+    assert all(float(x) - cosine * text_width(name) >= 0 for x, name in names)
+
+
 def test_the_card_says_that_noise_alone_may_answer(files: dict[str, Path]) -> None:
     limits = files["tree"].with_suffix(".report.html").read_text().partition("Limits, and")[2]
     assert "noise alone may have made it, and its probability may be 1" in limits
+
+
+def test_values_that_share_a_bin_and_the_capacity_of_the_domain_are_told(
+    files: dict[str, Path],
+) -> None:
+    facts = facts_of_file(files["clear"])
+    assert facts.domain is not None
+    ages, wards = facts.domain.attributes
+    assert "share a bin" not in report_page(facts)
+    shared = wards.model_copy(update={"outside": "clip"})
+    domain = facts.domain.model_copy(update={"attributes": (ages, shared), "capacity": 3000})
+    page = report_page(replace(facts, domain=domain, parameters=(("capacity", "not set"),)))
+    assert "&lt;/script&gt;; all others share a bin</td>" in page
+    assert '<th scope="row">capacity</th><td>not set: 3,000, the domain&#39;s</td>' in page
 
 
 def test_a_page_that_is_there_is_kept(files: dict[str, Path]) -> None:

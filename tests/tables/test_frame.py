@@ -131,6 +131,10 @@ def test_pick_by_name():
     assert [column.name for column in frame.pick(["b", "a"])] == ["b", "a"]
     with pytest.raises(HedgerowError, match=r"H107.*columns 'c'. Found: columns 'a', 'b'"):
         frame.pick(["a", "c"])
+    wide = view({"age": [1], "ward": ["a"]})
+    for ask in (lambda: wide.pick(["ward", "agee"]), lambda: wide.column("agee")):
+        with pytest.raises(HedgerowError, match=r"'ward' \(did you mean 'age'\?\)"):
+            ask()
 
 
 def test_pick_by_position():

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -11,7 +12,9 @@ import pytest
 from hedgerow import CARTClassifier, CARTRegressor, DPBoostingClassifier, DPBoostingRegressor
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables import encode
+from hedgerow.tables.writing import write_pieces
 from hedgerow.trees import grow_forest
+from hedgerow.trees.model import model_from_json
 from hedgerow.trees.table_answers import answer_table
 from tests.estimators.one_table import COSTS, DOMAIN, people
 
@@ -47,6 +50,19 @@ def test_every_model_answers_in_pieces_as_in_one(file: Path) -> None:
         assert np.array_equal(whole["p(yes)"].to_numpy(), model.distribution(bins)[:, 1])
         names = np.array(["no", "yes"])[model.predict_class(bins)]
         assert whole["class"].to_pylist() == names.tolist()
+
+
+def test_classes_and_their_probabilities_are_spelled_alike(tmp_path: Path) -> None:
+    ages = np.arange(40)
+    model = CARTClassifier(max_depth=1).fit(pd.DataFrame({"age": ages}), ages > 20)
+    (tmp_path / "rows.csv").write_text("age\n1\n39\n")
+    out = tmp_path / "answers.csv"
+    with out.open("wb") as file:
+        public = model_from_json(model.to_json()).model
+        write_pieces(answer_table(public, tmp_path / "rows.csv", proba=True), file, ".csv")
+    said = pd.read_csv(out, dtype=str)
+    assert list(said.columns[2:]) == ["p(false)", "p(true)"]
+    assert said["class"].tolist() == ["false", "true"]
 
 
 def test_numbers_stay_within_their_bounds(file: Path) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hedgerow.charts.look import N_COLOURS, PALETTE, SMALL, printable, short
+from hedgerow.charts.look import LONGEST_TICK, N_COLOURS, PALETTE, SMALL, printable, short
 from hedgerow.charts.panel import Panel, Series
-from hedgerow.errors import Code
+from hedgerow.errors import Code, install_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +24,7 @@ def needs_matplotlib() -> None:
     """Raise H406 without matplotlib."""
     if find_spec("matplotlib") is None:
         raise Code.MISSING_EXTRA.error(
-            expected="matplotlib", found="it is not installed", fix="pip install 'hedgerow[plots]'"
+            expected="matplotlib", found="it is not installed", fix=install_of("plots")
         )
 
 
@@ -50,7 +50,7 @@ def draw_panel(panel: Panel, ax: Axes) -> Axes:
     ax.set_xlim(panel.x.low, panel.x.high)
     ax.set_ylim(panel.y.low, panel.y.high)
     if panel.x.ticks is not None:
-        names = [escaped(short(text)) for _, text in panel.x.ticks]
+        names = [escaped(short(text, LONGEST_TICK)) for _, text in panel.x.ticks]
         ax.set_xticks([at for at, _ in panel.x.ticks], names, fontsize=8)
         if len("".join(names)) > 40:
             ax.tick_params(axis="x", labelrotation=30)

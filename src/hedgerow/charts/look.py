@@ -13,6 +13,8 @@ SMALL = 11.0
 FAMILY = "system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif"
 LONGEST = 28
 """Characters of a text that a picture shows; the whole text is in the tooltip."""
+LONGEST_TICK = 44
+"""Characters of a name below an axis, which differ at their ends, such as by a level."""
 
 # For a light and a dark page, mostly from Okabe and Ito's and from Tol's palettes, which were made
 # for colour-blind readers. Colour is never the only sign: what it stands for is named as well.

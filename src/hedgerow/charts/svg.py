@@ -5,6 +5,7 @@ Every text goes through `_said`. There are no ids, so that any number of picture
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from html import escape
 from textwrap import wrap
@@ -15,6 +16,7 @@ from hedgerow.charts.look import (
     FONT,
     LIGHT,
     LONGEST,
+    LONGEST_TICK,
     N_COLOURS,
     PALETTE,
     SMALL,
@@ -31,6 +33,8 @@ _HEIGHT = 210.0
 _BAR = 22.0
 _MARGIN = 14.0
 _LINE = 16.0
+_ASLANT = 30
+_COS = math.cos(math.radians(_ASLANT))
 
 
 def _colours(tone: Tone, dark: bool) -> str:
@@ -95,7 +99,7 @@ class _Drawn:
         bars = max((len(s.y) for s in panel.series if s.kind == "bars"), default=0)
         self.floor = self.top + (_BAR * bars if bars else _HEIGHT)
         # Names of categories need more room than numbers, and are drawn aslant.
-        self.x_ticks = [(at, short(printable(t))) for at, t in panel.x.shown_ticks()]
+        self.x_ticks = [(at, short(printable(t), LONGEST_TICK)) for at, t in panel.x.shown_ticks()]
         self.y_ticks = [(at, short(printable(t))) for at, t in panel.y.shown_ticks()]
         widest = max((text_width(text) for _, text in self.y_ticks), default=0.0)
         self.left = _MARGIN + (18 if panel.y.label else 0) + widest + 8
@@ -103,10 +107,18 @@ class _Drawn:
         room = (self.right - self.left) / max(len(self.x_ticks), 1)
         longest = max((text_width(text) for _, text in self.x_ticks), default=0.0)
         self.aslant = longest > room
+        if self.aslant:
+            self.left = max(self.left, *(self._left_for(*tick) for tick in self.x_ticks))
         below = 0.5 * longest + 14 if self.aslant else _LINE
         self.label = self.floor + 6 + below + (_LINE if panel.x.label else 0)
         self.notes = [line for note in panel.notes for line in wrap(printable(note), 92)]
         self.bottom = self.label + 6 + _LINE * len(self.notes)
+
+    def _left_for(self, value: float, text: str) -> float:
+        """Return how far to the right the axes have to begin for a name aslant to be whole."""
+        share = self.panel.x.at(value)
+        reach = _MARGIN + _COS * text_width(text) - share * self.right
+        return reach / (1 - share) if share < 1 else 0.0
 
     def x(self, value: float) -> float:
         """Return the place of a value on the horizontal axis."""
@@ -141,7 +153,7 @@ class _Drawn:
             x = self.x(at)
             yield _line("grid", x, self.top, x, self.floor)
             if self.aslant:
-                turn = f' transform="rotate(-30 {x:.1f} {self.floor + 14:.1f})"'
+                turn = f' transform="rotate(-{_ASLANT} {x:.1f} {self.floor + 14:.1f})"'
                 yield _text(x + 4, self.floor + 14, text, "soft end", turn)
             else:
                 yield _text(x, self.floor + 16, text, "soft mid")

@@ -13,6 +13,8 @@ import click
 import typer
 from typer.core import TyperGroup
 
+from hedgerow.errors import ask_whether
+
 
 class ManualEntry(NamedTuple):
     """What has to be there before the verb, and a command line that works where it is."""
@@ -173,7 +175,21 @@ MANUAL: dict[str, dict[str, ManualEntry]] = {
 }
 
 
-class Verbs(TyperGroup):
+class Group(TyperGroup):
+    """Verbs of a group; one that is none of them is met with the one that is like it."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb; the libraries each have a question of their own, in some versions."""
+        name = args[0]
+        unknown = self.get_command(ctx, name) is None and not name.startswith("-")
+        if unknown and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {name!r}{ask_whether(name, self.commands)}.")
+        return super().resolve_command(ctx, args)
+
+
+class Verbs(Group):
     """Verbs in the order of the manual."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -206,4 +222,5 @@ def describe(app: typer.Typer, inside: str = "") -> None:
         assert group.typer_instance is not None
         panels = (panel for name, (panel, _) in said.items() if name.split()[0] == group.name)
         group.rich_help_panel = next(panels, None)
+        group.cls = Group
         describe(group.typer_instance, group.name or "")

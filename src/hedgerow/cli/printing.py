@@ -58,6 +58,16 @@ _FIXED_TEXT = {
     Code.OTHER_ENCODING: "write the file in UTF-8",
 }
 _WITH_FIXED_TEXT = ("train", "runs")
+# These ask a model, whose domain is what it was trained on.
+_ASKING = ("predict", "query")
+_ABOUT_ROWS = {
+    Code.MISSING_VALUE: "fill or drop those rows: the model has no answer for a missing value",
+    Code.UNKNOWN_CATEGORY: "correct the value, or drop those rows: the model was trained on the "
+    "listed ones, and knows no other",
+    Code.OUTSIDE_BOUNDS: "correct the value, or drop those rows: the model was trained within "
+    "these bounds",
+    Code.MISSING_COLUMN: "give the rows all columns that the model was trained on, by their names",
+}
 _TO_TOML = "`Domain.to_toml()` of any domain shows the format"
 _DRAFT = "`hedgerow domain suggest TABLE` shows the format"
 
@@ -179,7 +189,9 @@ def advice(error: HedgerowError, verb: str | None) -> Advice:
     fix, shell = error.fix, error.code.spec.shell
     if verb in _WITH_FIXED_TEXT:
         fix = _FIXED_TEXT.get(error.code, fix)
-    if shell and not _FOR_SHELLS.search(fix):
+    if verb in _ASKING and fix == error.code.spec.fix and error.code in _ABOUT_ROWS:
+        fix = _ABOUT_ROWS[error.code]
+    elif shell and not _FOR_SHELLS.search(fix):
         fix = shell
     texts = [text.replace(_TO_TOML, _DRAFT) for text in (error.expected, error.found, fix)]
     for name, flag in _FLAGS.get(verb or "", {}).items():

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow import threads
-from hedgerow.errors import Code, HedgerowError
+from hedgerow.errors import Code, HedgerowError, install_of
 
 KEY_BITS: Final = 2048
 Ciphertexts = NDArray[np.object_]
@@ -333,7 +333,7 @@ def gmpy2() -> Any:
         return import_module("gmpy2")
     except ImportError:
         raise Code.MISSING_EXTRA.error(
-            found="no module 'gmpy2'", fix='pip install "hedgerow[paillier]"'
+            found="no module 'gmpy2'", fix=install_of("paillier")
         ) from None
 
 

@@ -100,6 +100,10 @@ class Ledger:
         parties: Collection[str] | None = None,
         capacity: int | None = None,
     ) -> None:
+        if capacity is not None and (type(capacity) is not int or capacity < 1):
+            raise Code.BAD_RELEASE.error(
+                expected="a capacity that is a whole number of at least 1", found=repr(capacity)
+            )
         self.domain = domain
         self.capacity = capacity
         self.parties = None if parties is None else tuple(str(Audience.parse(p)) for p in parties)

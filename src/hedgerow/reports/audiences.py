@@ -13,6 +13,7 @@ from hedgerow.privacy.statement import fold_roles, summary_row
 
 _WEAK = 10.0
 """Above this epsilon, e^epsilon is so large that the promise says little."""
+_ANY_TWO, _AND = "any two of ", " + "
 
 
 class AudienceCard(NamedTuple):
@@ -47,7 +48,7 @@ def cards(totals: Mapping[str, Guarantee], names: Mapping[str, str]) -> list[Aud
     folded = {row["audience"]: row for row in fold_roles(rows)}
     alike: dict[tuple[str, float, float, str], list[str]] = {}
     for audience, row in folded.items():
-        alone = "any two of" not in audience and " + " not in audience
+        alone = not members_of(audience)
         role = Audience.parse(audience).role if alone else audience
         named = alone and Audience.parse(audience).name is not None
         key = (f"{role} {named}", row["epsilon"], row["delta"], row["why"])
@@ -59,24 +60,30 @@ def cards(totals: Mapping[str, Guarantee], names: Mapping[str, str]) -> list[Aud
     ]
 
 
+def members_of(audience: str) -> tuple[str, ...]:
+    """Return who is in a coalition, as a ledger writes it; nobody of a single audience."""
+    if audience.startswith(_ANY_TWO):
+        return tuple(audience.removeprefix(_ANY_TWO).split(", "))
+    return tuple(audience.split(_AND)) if _AND in audience else ()
+
+
 def named(audience: str, names: Mapping[str, str]) -> str:
     """Return an audience, or several, as a ledger writes them, with who that is behind each."""
-    begin = "any two of "
-    joint = ", " if audience.startswith(begin) else " + "
-    each = audience.removeprefix(begin).split(joint)
+    any_two = audience.startswith(_ANY_TWO)
+    each = members_of(audience) or (audience,)
     said = [f"{one} ({names[one]})" if one in names and names[one] != one else one for one in each]
-    return (begin if joint == ", " else "") + joint.join(said)
+    return _ANY_TWO + ", ".join(said) if any_two else _AND.join(said)
 
 
 def _who(audiences: list[str], names: Mapping[str, str], *, others: bool) -> str:
     if audiences == [PUBLIC]:
         return "Everybody else" if others else "Everybody"
     first = audiences[0]
-    if len(audiences) == 1 and first.startswith("any two of "):
-        members = first.removeprefix("any two of ").split(", ")
-        return f"Any two of {', '.join(names.get(one, one) for one in members)} together"
-    if len(audiences) == 1 and " + " in first:
-        return f"{' and '.join(names.get(one, one) for one in first.split(' + '))} together"
+    members = [names.get(one, one) for one in members_of(first)]
+    if len(audiences) == 1 and first.startswith(_ANY_TWO):
+        return f"Any two of {', '.join(members)} together"
+    if len(audiences) == 1 and members:
+        return f"{' and '.join(members)} together"
     known = Audience.parse(first)
     if known.name is None:
         return names.get(first, f"All {known.role}s together")

@@ -26,7 +26,7 @@ from hedgerow.reports.pictures.pieces import TreePiece
 from hedgerow.reports.pictures.shapes import drawn_attributes
 from hedgerow.reports.pictures.trees import HiddenTree
 from hedgerow.reports.privacy_curve import epsilon_over_delta
-from hedgerow.reports.words import NOT_PROMISED, SETTINGS, model_noun
+from hedgerow.reports.words import NOT_PROMISED, SETTINGS, model_noun, steps_in_words
 from hedgerow.tables import Attribute
 from hedgerow.trees.boosted import Boosted
 from hedgerow.trees.export.text import count_noun, describe, function_caption
@@ -65,12 +65,30 @@ def report_page(facts: Facts) -> str:
         charts=_charts(facts),
         sum=describe(facts.model) if isinstance(facts.model, Boosted) else "",
         attributes=[] if facts.domain is None else list(map(_attribute, facts.domain.attributes)),
+        parameters=_parameters(facts),
+        steps=steps_in_words({one.stage for cost in facts.costs for one in cost.stages}),
+        sections=_sections(facts),
         not_promised=NOT_PROMISED,
         version=__version__,
         theme=Markup(files(__package__).joinpath("pages/theme.css").read_text("utf-8")),  # noqa: S704
         **_ledger_parts(facts.ledger),
     )
     return page
+
+
+def _sections(facts: Facts) -> dict[str, str]:
+    """Return the headings of what there is to tell, by their anchors."""
+    told_otherwise = facts.setting in ("clear", "holder", "owners")
+    found = {
+        "epsilon": "Who may learn what",
+        "model": "The model",
+        "accuracy": "Accuracy" if facts.accuracies else "",
+        "ledger": "The ledger",
+        "openings": "What each party learned" if facts.openings or told_otherwise else "",
+        "cost": "Cost" if facts.costs else "",
+        "card": "Model card",
+    }
+    return {anchor: heading for anchor, heading in found.items() if heading}
 
 
 def _ledger_parts(ledger: Ledger | None) -> dict[str, Any]:
@@ -170,6 +188,15 @@ def _charts(facts: Facts) -> list[tuple[str, Markup]]:
     return found
 
 
+def _parameters(facts: Facts) -> tuple[tuple[str, str], ...]:
+    """Return the parameters; a capacity that is not set is that of the domain."""
+    capacity = None if facts.domain is None else facts.domain.capacity
+    if capacity is None:
+        return facts.parameters
+    unset, theirs = ("capacity", "not set"), ("capacity", f"not set: {capacity:,}, the domain's")
+    return tuple(theirs if one == unset else one for one in facts.parameters)
+
+
 def _attribute(attribute: Attribute) -> tuple[str, str, str, str]:
     if attribute.kind == "numeric":
         low, high = attribute.bounds or (0.0, 0.0)
@@ -178,6 +205,7 @@ def _attribute(attribute: Attribute) -> tuple[str, str, str, str]:
         labels = [str(one) for one in attribute.categories or ()]
         more = f" and {len(labels) - _MOST_LABELS:,} more" if len(labels) > _MOST_LABELS else ""
         values = ", ".join(labels[:_MOST_LABELS]) + more
+        values += "; all others share a bin" if attribute.outside == "clip" else ""
     missing = "has a value of its own" if attribute.missing == "own bin" else "is refused"
     return attribute.name, attribute.kind, values, missing
 

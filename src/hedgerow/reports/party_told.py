@@ -15,9 +15,11 @@ from hedgerow.parties.runs.client import RunClient, RunStatus
 from hedgerow.parties.runs.job_files import Job
 from hedgerow.privacy import Ledger
 from hedgerow.privacy.accounting import Guarantee, Relation
+from hedgerow.privacy.release import PUBLIC
 from hedgerow.protocols.hidden.evaluation import Evaluation
 from hedgerow.protocols.registry import EVALUATION, IN_PIECES
 from hedgerow.reports import job_words
+from hedgerow.reports.audiences import members_of
 from hedgerow.reports.facts import (
     Accuracy,
     Facts,
@@ -111,7 +113,9 @@ def _totals(lines: tuple[LedgerLine, ...]) -> dict[str, Guarantee]:
         total = Guarantee(line.epsilon, line.delta, relation, why=line.why)
         if line.audience not in found or relation is Relation.ADD_REMOVE:
             found[line.audience] = total
-    return found
+    alone = (name for audience in found for name in members_of(audience))
+    # Who is named in no charge has seen what the public has.
+    return {name: found[PUBLIC] for name in alone if PUBLIC in found} | found
 
 
 def _notes(status: RunStatus, shown: Shown | None) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from hedgerow.reports.facts import Facts, Setting
@@ -107,6 +108,26 @@ NOT_PROMISED = (
     "little: noise alone may have made it, and its probability may be 1 all the same.",
     "How good or how fair the model is for a group is not measured here.",
 )
+
+
+_STEPS = {
+    "keys": "what shared coins are made of",
+    "and": "products of bits",
+    "mul": "products of numbers",
+    "matmul": "products of matrices",
+    "addends": "numbers into bits",
+    "b2a": "bits into numbers",
+    "extend": "numbers into a wider ring",
+    "truncate": "numbers without their last bits",
+    "open": "what was opened",
+    "farewell": "the word that all are done",
+}
+
+
+def steps_in_words(names: Collection[str]) -> str:
+    """Return what those steps are that have the short names of operations on shares."""
+    said = [f"{name}, {words}" for name, words in _STEPS.items() if name in names]
+    return f"Steps on secret shares: {'; '.join(said)}." if said else ""
 
 
 def model_noun(facts: Facts) -> str:

@@ -11,10 +11,10 @@ import numpy as np
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables.attribute import Attribute, Target
 from hedgerow.tables.categories import UNLISTED, lookup
-from hedgerow.tables.column import Column, name_list
+from hedgerow.tables.column import Column
 from hedgerow.tables.domain import Domain
 from hedgerow.tables.encode import encode, encode_target
-from hedgerow.tables.frame import Frame, view
+from hedgerow.tables.frame import Frame, missing_columns, view
 from hedgerow.tables.ids import row_ids
 from hedgerow.tables.padding import check_capacity
 
@@ -59,11 +59,7 @@ def check_table(
         declared.append(domain.target)
     missing = [one.name for one in declared if one.name not in table.names]
     if missing:
-        problems.append(
-            Code.MISSING_COLUMN.error(
-                expected=f"columns {name_list(missing)}", found=f"columns {name_list(table.names)}"
-            )
-        )
+        problems.append(missing_columns(missing, table.names))
     for one in declared:
         if one.name in missing:
             continue

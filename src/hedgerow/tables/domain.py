@@ -36,7 +36,7 @@ import tomli_w
 from numpy.typing import NDArray
 from pydantic import Field, Strict, model_validator
 
-from hedgerow.errors import Code, HedgerowError
+from hedgerow.errors import Code, HedgerowError, ask_whether
 from hedgerow.numbered import Numbered
 from hedgerow.tables.attribute import Attribute, Target
 from hedgerow.tables.column import name_list
@@ -115,7 +115,8 @@ class Domain(Numbered):
             return self._positions[name]
         except KeyError:
             raise Code.MISSING_COLUMN.error(
-                expected=f"one of the attributes {name_list(self.names)}", found=repr(name)
+                expected=f"one of the attributes {name_list(self.names)}",
+                found=repr(name) + ask_whether(name, self.names),
             ) from None
 
     def indices(self, columns: Iterable[str | int] | None = None) -> list[int]:

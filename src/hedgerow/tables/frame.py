@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hedgerow import threads
-from hedgerow.errors import Code
+from hedgerow.errors import Code, HedgerowError, ask_whether
 from hedgerow.tables.column import Column, name_list, types_if_imported
 
 _T = TypeVar("_T")
@@ -21,6 +21,16 @@ _R = TypeVar("_R")
 
 _WORTH_THREADS = 200_000
 """Cells below which starting threads takes longer than the work."""
+_MOST_COMPARED = 5
+
+
+def missing_columns(missing: Sequence[str], names: Sequence[str], table: str = "") -> HedgerowError:
+    """Return H107 for columns that are not among those of a table, such as ``"a.csv: "``."""
+    # Of many, one that is nearly there shows what has gone wrong.
+    meant = next(filter(None, (ask_whether(name, names) for name in missing[:_MOST_COMPARED])), "")
+    return Code.MISSING_COLUMN.error(
+        expected=f"columns {name_list(missing)}", found=f"{table}columns {name_list(names)}{meant}"
+    )
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,7 @@ class Frame:
         """Return the column called `name`."""
         if not self.named or name not in self.names:
             found = f"columns {name_list(self.names)}" if self.named else "a table without names"
+            found += ask_whether(name, self.names) if self.named else ""
             raise Code.MISSING_COLUMN.error(expected=f"a column {name!r}", found=found)
         return self.columns[self.names.index(name)]
 
@@ -57,10 +68,7 @@ class Frame:
         missing = set(names).difference(self.names)
         if self.named and not (nameless and missing):
             if missing:
-                raise Code.MISSING_COLUMN.error(
-                    expected=f"columns {name_list([n for n in names if n in missing])}",
-                    found=f"columns {name_list(self.names)}",
-                )
+                raise missing_columns([n for n in names if n in missing], self.names)
             by_name = dict(zip(self.names, self.columns, strict=True))
             return [by_name[name] for name in names]
         if len(self.columns) != len(names):

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from hedgerow.errors import Code
 from hedgerow.tables.column import name_list
+from hedgerow.tables.frame import missing_columns
 from hedgerow.tables.reading import numbered_errors, open_parquet, rechunk
 from hedgerow.tables.sources.places import lacks_file, place_name
 
@@ -79,10 +80,7 @@ class ParquetPieces:
             sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
         missing = [name for name in self.columns if name not in schema.names]
         if missing:
-            raise Code.MISSING_COLUMN.error(
-                expected=f"columns {name_list(missing)}",
-                found=f"{path}: columns {name_list(schema.names)}",
-            )
+            raise missing_columns(missing, schema.names, f"{path}: ")
         runs: list[_Run] = []
         number, first_row, group = len(self), 0, 0
         while group < len(sizes):

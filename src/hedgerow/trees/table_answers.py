@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables import SqlQuery, TextFormat, encode, read_batches
@@ -70,4 +71,10 @@ def _answers(model: Model, bins: Any, proba: bool) -> dict[str, Any]:
     if not proba:
         return {"class": labels}
     shares = model.distribution(bins)
-    return {"class": labels} | {f"p({c})": shares[:, i] for i, c in enumerate(target.classes)}
+    return {"class": labels} | share_columns(target.classes, shares)
+
+
+def share_columns(classes: Sequence[Any], shares: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Return a column for the probability of each class, named as files spell the class."""
+    words = [str(c).lower() if isinstance(c, bool) else str(c) for c in classes]
+    return {f"p({word})": shares[:, i] for i, word in enumerate(words)}

@@ -64,7 +64,7 @@ def test_what_is_missing_is_told_with_its_install(monkeypatch: pytest.MonkeyPatc
     assert core.found.endswith("not >=99")
     sql = next(one for one in extras if one.what == "extra sql")
     assert (sql.gravity, sql.found) == ("note", "no-driver is not installed")
-    assert sql.fix.endswith("pip install 'hedgerow[sql]'")
+    assert sql.fix.endswith("pip install '.[sql]'")
     assert {one.gravity for one in extras if one is not sql} == {"well"}
 
 

@@ -16,6 +16,7 @@ from hedgerow.tables import Attribute, Domain, Target
 from tests.parties.roles.owner_wards import Wards, one
 from tests.parties.roles.upload_servers import DOMAIN, SERVERS, serving
 from tests.parties.topdown import topdown_jobs
+from tests.parties.vertical.peer_towns import make_job as peer_job
 from tests.parties.vertical.site_towns import VerticalTown
 from tests.parties.vertical.site_towns import make_job as vertical_job
 from tests.parties.wire.parties_calls import refuses
@@ -45,6 +46,22 @@ def refused(code: Code, job: Any, folder: Path, party: Path) -> HedgerowError:
 
 def wider(**changes: Any) -> dict[str, Any]:
     return DOMAIN.model_copy(update=changes).to_dict()
+
+
+@pytest.mark.parametrize("noise", ["none", "splits+leaves"])
+def test_a_plan_of_peers_is_short_and_speaks_of_peers(noise: str, tmp_path: Path) -> None:
+    epsilon = {"epsilon": 1.0} if noise != "none" else {}
+    job = peer_job(plan={"max_depth": 2, "noise": noise} | epsilon)
+    said = plan(job, tmp_path)
+    assert "site" not in said
+    assert "lemma" not in said
+    assert "which rows are common, and sizes on the way: rows are matched in a ring" in said
+    words = " ".join(said.replace("│", " ").split())
+    assert "matching rows shows peers which are common" in words
+    assert ("the model and its answers are exact" in words) == (noise == "none")
+    # For programs it is what the ledger says.
+    opens = json.loads(plan(job, tmp_path, "--format", "json"))["opens"]
+    assert "sites of an intersection" in [one["name"] for one in opens]
 
 
 MORE = Attribute(name="weight", kind="numeric", bounds=(0, 200), bins=4)

@@ -44,6 +44,8 @@ def test_who_is_who(parties: dict[str, PartyConfig]) -> None:
     assert zoe.member("north", "owner", "analyst").role == "owner"
     assert refuses(Code.WRONG_ROLE, lambda: zoe.number).found == "zoe, which is an analyst"
     refuses(Code.UNKNOWN_MEMBER, lambda: zoe.member("eve"))
+    error = refuses(Code.UNKNOWN_MEMBER, lambda: zoe.member("zoee", "analyst"))
+    assert error.found == "zoee (did you mean 'zoe'?)"
     # The right name in another role is as good as none.
     refuses(Code.WRONG_ROLE, lambda: zoe.member("north", "analyst"))
     refuses(Code.BAD_NAME, lambda: zoe.member("../north"))

@@ -10,7 +10,7 @@ import tomli_w
 
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.names import check_name
-from hedgerow.parties.runs.jobs import MAX_JOB_BYTES, ServerJob
+from hedgerow.parties.runs.jobs import MAX_JOB_BYTES, ServerJob, read_job
 from hedgerow.protocols.registry import SERVER_PROTOCOLS
 from hedgerow.tables import Target
 from tests.parties.roles.upload_servers import DOMAIN
@@ -175,6 +175,12 @@ def test_what_is_refused(words: str, changes) -> None:
     text = tomli_w.dumps(job_dict(**changes))
     error = refuses(Code.BAD_JOB, lambda: ServerJob.from_toml(text))
     assert words in error.found
+
+
+def test_a_protocol_that_is_nearly_one_is_asked_about() -> None:
+    text = tomli_w.dumps(job_dict(protocol="hiden-tree"))
+    error = refuses(Code.BAD_JOB, lambda: read_job(text))
+    assert error.found.endswith("protocol = hiden-tree (did you mean 'hidden-tree'?)")
 
 
 def test_texts_that_are_no_jobs() -> None:

@@ -129,7 +129,7 @@ def test_without_matplotlib_the_error_says_what_to_install(
 
     monkeypatch.setattr(hedgerow.charts.axes, "find_spec", find)
     for plot in (tree.plot, boosted.plot, boosted.privacy_.plot):
-        with pytest.raises(HedgerowError, match=r"hedgerow\[plots\]") as caught:
+        with pytest.raises(HedgerowError, match=r"'\.\[plots\]'") as caught:
             plot()
         assert caught.value.code is Code.MISSING_EXTRA
     assert len(drawn(boosted, tree)) == 6

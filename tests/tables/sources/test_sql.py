@@ -523,7 +523,7 @@ def test_what_may_be_a_secret_is_not_kept(secret: str) -> None:
 def test_without_the_extra(file: Path, monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     monkeypatch.setitem(__import__("sys").modules, package, None)
     where = str(file) if package == "duckdb" else "postgresql://127.0.0.1:1/ward"
-    assert "hedgerow[sql]" in refuses(Code.MISSING_EXTRA, where, "SELECT 1").fix
+    assert "'.[sql]'" in refuses(Code.MISSING_EXTRA, where, "SELECT 1").fix
 
 
 def test_estimators_take_rows_of_a_database(uri: str) -> None:

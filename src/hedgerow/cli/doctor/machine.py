@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 
 from hedgerow.cli.doctor.symptom import Symptom, ill, note, well
+from hedgerow.errors import install_of
 
 EXTRAS = {
     "onnx": "models as ONNX files",
@@ -65,13 +66,13 @@ def package_symptoms() -> Iterator[Symptom]:
             missing[extra].append(said)
     core = missing.pop("")
     if core:
-        yield ill("packages", "; ".join(core), "pip install --upgrade hedgerow")
+        yield ill("packages", "; ".join(core), "pip install . in the folder of its source")
     else:
         yield well("packages", "all that the core needs, in versions that do")
     for extra, lacking in missing.items():
         what = f"extra {extra}"
         if lacking:
-            fix = f"if you want {EXTRAS[extra]}: pip install 'hedgerow[{extra}]'"
+            fix = f"if you want {EXTRAS[extra]}: {install_of(extra)}"
             yield note(what, "; ".join(lacking), fix)
         else:
             yield well(what, EXTRAS[extra])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hedgerow.parties.runs.job_files import Job
+    from hedgerow.parties.vertical.peer_job import PivotJob
     from hedgerow.privacy.accounting import Guarantee
+
+
+_MATCHED = "matching rows shows peers which are common"
+_RING = "which rows are common, and sizes on the way: rows are matched in a ring"
 
 
 def plan(
@@ -34,6 +40,7 @@ def plan(
     job that names an upload, a column or a target that is not there is refused.
     """
     from hedgerow.parties.runs.jobs import load_job
+    from hedgerow.parties.vertical.peer_job import PivotJob
     from hedgerow.protocols.forecast import forecast
 
     read = load_job(job)
@@ -56,6 +63,8 @@ def plan(
         }
         print(json.dumps(report))
         return
+    if isinstance(read, PivotJob):
+        costs, opened = _words_of_peers(read, costs, opened)
     _print(read)
     _print_costs(costs)
     if answers:
@@ -149,6 +158,24 @@ def _figures(costs: Mapping[str, Guarantee]) -> dict[str, dict[str, float | str]
         }
         for audience, cost in costs.items()
     }
+
+
+def _words_of_peers(
+    job: PivotJob, costs: Mapping[str, Guarantee], opened: list[tuple[str, str]]
+) -> tuple[dict[str, Guarantee], list[tuple[str, str]]]:
+    """Return what peers pay for and open, with names for all of a ring, which is made of sites."""
+    plan = job.make_plan()
+    ring = {one.name for one in plan.ring_openings()}
+    names = {"peer": "all peers"} | {f"peer {i}": name for i, name in enumerate(job.peers)}
+    exact = [] if plan.is_private else ["the model and its answers are exact"]
+    short = {}
+    for audience, cost in costs.items():
+        matched = [_MATCHED] if ring and audience != "public" else []
+        why = "; ".join([*matched, *exact]) if math.isinf(cost.epsilon) else ""
+        short[names.get(audience, audience)] = replace(cost, why=why or cost.why)
+    found = [(_RING, "all peers")] if ring else []
+    found += [(name, names.get(to, to)) for name, to in opened if name not in ring]
+    return short, found
 
 
 def _print_costs(costs: Mapping[str, Guarantee]) -> None:

@@ -244,4 +244,7 @@ def _show(
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        # As its column of probabilities, and files, have it.
+        return str(value).lower()
     return f"{value:.3f}" if isinstance(value, float) else str(value)

@@ -173,7 +173,8 @@ def _print(
     print(ledger)
     print(f"\ntrained: {chosen.model} ({chosen.reason})")
     print(f"model: {files.model}\nledger: {files.ledger}")
-    print(f"privacy curve: {files.plot if drawn else 'none, it needs hedgerow[plots]'}")
+    curve = files.plot if drawn else "in the report; as a file of its own with the extra plots"
+    print(f"privacy curve: {curve}")
     print(f"a page about it: hedgerow report {files.model}")
     if files.owner_only.exists():
         print(f"for the owner's eyes only: {files.owner_only}")

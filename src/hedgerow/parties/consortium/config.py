@@ -20,7 +20,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import Field, PrivateAttr, Strict, field_validator, model_validator
 
-from hedgerow.errors import Code, HedgerowError
+from hedgerow.errors import Code, HedgerowError, ask_whether
 from hedgerow.net import meeting
 from hedgerow.net.certificates import Identity
 from hedgerow.numbered import Numbered
@@ -296,7 +296,8 @@ class PartyConfig(Numbered):
                     expected=wanted, found=f"{name}, which is {member.kind}"
                 )
             return member
-        raise Code.UNKNOWN_MEMBER.error(expected=wanted, found=name)
+        known = [member.name for member in self.members if not roles or member.role in roles]
+        raise Code.UNKNOWN_MEMBER.error(expected=wanted, found=name + ask_whether(name, known))
 
     def certificate_file(self, name: str) -> Path:
         """Where the certificate of a member is kept."""

@@ -43,6 +43,7 @@ from hedgerow.protocols.registry import SERVER_PROTOCOLS, TOPDOWN, hidden_protoc
 from hedgerow.protocols.sharing.queries import deal_queries
 from hedgerow.secure.replicated.outside import HALVES
 from hedgerow.tables import Encoded, encode
+from hedgerow.trees.table_answers import share_columns
 from hedgerow.trees.tree import Tree
 
 
@@ -139,7 +140,7 @@ class ModelAnswers:
             return pa.table(columns | {"value": self.values})
         columns["class"] = pa.array(self.classes).take(pa.array(self.index))
         if self.shares is not None:
-            columns |= {f"p({c})": self.shares[:, i] for i, c in enumerate(self.classes)}
+            columns |= share_columns(self.classes, self.shares)
         return pa.table(columns)
 
 

@@ -34,7 +34,8 @@ def check_listed(config: PartyConfig, population: str) -> Policy:
         one_of = f"name one that is listed ({', '.join(listed)}), or " if listed else ""
         raise Code.POLICY_REFUSES.error(
             expected="what policy.toml allows: [populations]",
-            found=f"population {population!r}, which is not listed{ask_whether(population, listed)}",
+            found=f"population {population!r}, which is not listed"
+            f"{ask_whether(population, listed)}",
             fix=f"{one_of}write what all jobs on it may cost, such as {population} = 3.0, under "
             f"[populations] in {config.folder / 'policy.toml'}: servers hold to it",
         )

@@ -35,7 +35,7 @@ from pydantic import (
     model_validator,
 )
 
-from hedgerow.errors import Code, HedgerowError
+from hedgerow.errors import Code, HedgerowError, ask_whether
 from hedgerow.jsonfile import shown
 from hedgerow.parties.evaluation.job import EvaluationJob
 from hedgerow.parties.runs.job_files import MAX_JOB_BYTES as MAX_JOB_BYTES
@@ -167,6 +167,8 @@ def _job_type(protocol: object, source: str) -> type[Job]:
     if found is None:
         *others, last = map(repr, jobs)
         said = "no protocol" if protocol is None else f"protocol = {shown(protocol)}"
+        if isinstance(protocol, str):
+            said += ask_whether(protocol, jobs)
         raise Code.BAD_JOB.error(
             expected=f"protocol as one of {', '.join(others)} or {last}",
             found=f"in {source}: {said}",

@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl, unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hedgerow.errors import Code, HedgerowError
+from hedgerow.errors import Code, HedgerowError, install_of
 from hedgerow.tables.sources.cells import spelled_numbers
 from hedgerow.tables.sources.places import lacks_file, place_name
 
@@ -233,7 +233,7 @@ def _extra(package: str) -> Iterator[None]:
         yield
     except ImportError:
         raise Code.MISSING_EXTRA.error(
-            expected=package, found="it is not installed", fix="pip install 'hedgerow[sql]'"
+            expected=package, found="it is not installed", fix=install_of("sql")
         ) from None
 
 

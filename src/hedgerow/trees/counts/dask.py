@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import Code
+from hedgerow.errors import Code, install_of
 from hedgerow.tables import Domain
 from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.tables.batches import checksum, encode_piece
@@ -322,6 +322,4 @@ def _import_dask() -> Any:
     try:
         return import_module("dask")
     except ImportError as error:
-        raise Code.MISSING_EXTRA.error(
-            found="no module 'dask'", fix='pip install "hedgerow[dask]"'
-        ) from error
+        raise Code.MISSING_EXTRA.error(found="no module 'dask'", fix=install_of("dask")) from error

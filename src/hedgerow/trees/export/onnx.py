@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import Code
+from hedgerow.errors import Code, install_of
 from hedgerow.trees.boosted import Boosted
 from hedgerow.trees.export.expand import expand
 from hedgerow.trees.export.sklearn import On, class_labels, thresholds
@@ -81,9 +81,7 @@ def to_onnx(model: Model, on: On = "values") -> Any:
     try:
         onnx = import_module("onnx")
     except ImportError as error:
-        raise Code.MISSING_EXTRA.error(
-            found="no module 'onnx'", fix='pip install "hedgerow[onnx]"'
-        ) from error
+        raise Code.MISSING_EXTRA.error(found="no module 'onnx'", fix=install_of("onnx")) from error
     if model.is_classifier and model.n_outputs < 2:
         raise Code.CANNOT_EXPORT.error(
             found="a classifier of one class",

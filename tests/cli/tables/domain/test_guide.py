@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import subprocess
 import sys
 import time
@@ -140,6 +141,32 @@ def test_what_is_no_column_and_no_value_is_refused() -> None:
     Path("domain.toml").write_text("mine")
     assert fails("--out", "domain.toml") is Code.FILE_EXISTS
     assert Path("domain.toml").read_text() == "mine"
+
+
+def test_what_is_wrong_with_a_flag_is_said_of_the_flag() -> None:
+    for flag in ("age=70:10", "age=10", "wards"):
+        with pytest.raises(HedgerowError) as caught:
+            suggest("--public", flag)
+        assert caught.value.found.startswith(f"--public {flag}: ")
+        assert caught.value.fix == f"correct --public {flag}"
+
+
+def test_values_that_were_read_and_are_not_listed_are_told() -> None:
+    said = suggest("--public", "ward=a,b", "--public", "ill=true,false", "--public", "age=0:9")[1]
+    assert re.findall(r"Read of .*? and not listed: [^.]*", said) == [
+        "Read of 'ward' and not listed: 'c'"
+    ]
+
+
+def test_the_next_command_can_be_typed() -> None:
+    flags = [word for name in ("id", "age", "ward", "born", "ill") for word in ("--public", name)]
+    assert suggest(*flags, "--out", "made.toml")[1].endswith("made.toml: written")
+    assert suggest("--capacity", "100", "--out", "some.toml")[1].endswith("some.toml: written")
+    said = suggest(*flags, "--capacity", "100", "--out", "made.toml", "--force")[1]
+    line = said.partition("next, ")[2]
+    assert line == ("hedgerow domain check made.toml ward.duckdb --sql 'SELECT * FROM people'")
+    checked = CliRunner().invoke(app, shlex.split(line)[1:])
+    assert checked.exit_code == 0, checked.output
 
 
 def test_a_place_that_takes_no_file_is_refused_before_the_table_is_read() -> None:

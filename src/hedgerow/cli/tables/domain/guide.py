@@ -88,10 +88,19 @@ class Draft:
 
     def confirm_flag(self, flag: str) -> Draft:
         """Return it after ``NAME`` or ``NAME=VALUES``; a name may have that sign in it."""
-        if flag in {fact.name for fact in self.facts} or "=" not in flag:
-            return self.confirm(flag)
-        name, _, values = flag.rpartition("=")
-        return self.confirm(name, values)
+        name, values = flag, None
+        if "=" in flag and flag not in {fact.name for fact in self.facts}:
+            name, _, values = flag.rpartition("=")
+        try:
+            return self.confirm(name, values)
+        except HedgerowError as error:
+            # There is no file yet that the usual advice could be about.
+            usual = error.fix == error.code.spec.fix
+            raise error.code.error(
+                expected=error.expected,
+                found=f"--public {flag}: {error.found}",
+                fix=f"correct --public {flag}" if usual else error.fix,
+            ) from None
 
     def with_capacity(self, capacity: int) -> Draft:
         """Return it with a public upper bound on the number of rows; H117 if it is none."""
@@ -258,6 +267,17 @@ def _values_text(fact: Attribute | Target, draft: Draft) -> str:
         return " to ".join(end[:19].removesuffix(" 00:00:00") for end in ends)
     lo, hi = (format_number(bound, 6) for bound in fact.bounds)
     return f"{lo} to {hi}"
+
+
+def unlisted(draft: Draft, read: Draft) -> dict[str, list[str]]:
+    """Return what was read of columns and is not among the values that somebody has typed."""
+    listed = {fact.name: _values(fact) or () for fact in draft.facts if fact.name in draft.typed}
+    found = {
+        was.name: [str(one) for one in _values(was) or () if one not in listed[was.name]]
+        for was in read.facts
+        if was.name in listed
+    }
+    return {name: values for name, values in found.items() if values}
 
 
 def may_name_people(draft: Draft, rows: pa.Table) -> dict[str, str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,11 +25,11 @@ from hedgerow.cli.printing import (
     print_line,
 )
 from hedgerow.cli.sources import SqlOption, SqlTimeoutOption, TableArgument, source_of
-from hedgerow.errors import Code, HedgerowError
+from hedgerow.errors import Code, HedgerowError, ask_whether
 
 if TYPE_CHECKING:
     from hedgerow.cli.tables.domain.guide import Draft
-    from hedgerow.tables import Domain
+    from hedgerow.tables import Domain, SqlQuery
     from hedgerow.tables.checking import TableCheck
 
 app = typer.Typer(help="Write and check the public domain of a table.", no_args_is_help=True)
@@ -90,6 +92,7 @@ def suggest(
         columns_of_moments,
         may_name_people,
         print_draft,
+        unlisted,
     )
     from hedgerow.tables import Domain, TextFormat, read_table
     from hedgerow.tables.column import name_list
@@ -102,7 +105,8 @@ def suggest(
     for name in leave_out or ():
         if name not in rows.column_names:
             raise Code.MISSING_COLUMN.error(
-                expected=f"one of the columns {name_list(rows.column_names)}", found=repr(name)
+                expected=f"one of the columns {name_list(rows.column_names)}",
+                found=repr(name) + ask_whether(name, rows.column_names),
             )
         rows = rows.drop_columns([name])
     made = read = Draft(
@@ -122,11 +126,19 @@ def suggest(
         note.print(f"[bold red]{escape(name)!r} {why}: it may name people.[/] Take it out.")
     if not (draft or public) and sys.stdin.isatty() and sys.stderr.isatty():
         made = ask(made, rows, people, note)
+    for name, values in unlisted(made, read).items():
+        note.print(f"Read of {escape(repr(name))} and not listed: {escape(name_list(values))}.")
     _say_unconfirmed(made, note)
     if out is None:
         print(made.to_toml(), end="")
     else:
         _write(made.to_toml(), out)
+        options = {"--sql": sql, "--delimiter": delimiter, "--encoding": encoding}
+        check = _check_of(out, table, source, options)
+        # What there is still to do to the file stands above.
+        is_whole = not made.unconfirmed and made.domain.capacity is not None
+        done = f"next, {check}" if is_whole else "written"
+        print_line(f"{out}: {done}", stderr=True)
 
 
 def _check_place(out: Path, *, force: bool) -> None:
@@ -156,7 +168,22 @@ def _write(text: str, out: Path) -> None:
         # What somebody has answered is not to be answered again.
         print(text, end="")
         raise
-    print_line(f"{out}: next, hedgerow domain check {out} TABLE", stderr=True)
+
+
+def _check_of(
+    out: Path, table: str, source: Path | SqlQuery, options: Mapping[str, str | None]
+) -> str:
+    """Return the command that checks the table, as it can be typed."""
+    name = table
+    try:
+        if not isinstance(source, Path):
+            source.to_keep()
+    except HedgerowError:
+        # It may have a password in it.
+        name = "TABLE"
+    usual = {"--sql": None, "--delimiter": ",", "--encoding": "utf-8"}
+    more = [w for key, value in options.items() if value != usual[key] for w in (key, value or "")]
+    return shlex.join(["hedgerow", "domain", "check", str(out), name, *more])
 
 
 def _say_classes(draft: Domain, note: Console) -> None:
