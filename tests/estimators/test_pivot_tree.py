@@ -22,6 +22,7 @@ from hedgerow import (
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import Budget, Ledger, Relation
 from hedgerow.protocols.pivot.peer_plan import INSTANCES
+from hedgerow.trees import to_svg, to_text
 
 IRIS = load_iris(as_frame=True)
 PEOPLE = load_diabetes(as_frame=True)
@@ -264,3 +265,14 @@ def test_with_noise_the_capacity_is_that_of_the_domain_and_not_the_number_of_row
         with pytest.raises(HedgerowError) as caught:
             PivotTreeClassifier(domain=noisy_domain(capacity), **noise).fit(X, y)
         assert caught.value.code is code
+
+
+def test_leaves_that_hold_a_class_alone_show_no_shares() -> None:
+    rows, labels = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 1])
+    tree = PivotTreeClassifier(n_peers=2, groups=[[0], []], max_depth=1).fit(rows, labels).tree_
+    assert tree.labels_alone
+    assert "→ 0\n" in to_text(tree)
+    assert "100%" not in to_svg(tree)
+    counted = CARTClassifier(max_depth=1).fit(rows, labels).tree_
+    assert not counted.labels_alone
+    assert "100%" in to_svg(counted)

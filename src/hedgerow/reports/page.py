@@ -147,6 +147,10 @@ def _trees(facts: Facts) -> list[tuple[str, Markup]]:
         size = f"{leaves}, {count_noun(tree.depth, 'level', 'levels')}"
         if isinstance(model, Tree):
             caption = size
+            if tree.labels_alone:
+                caption += ". Leaves say a class, and not how many records"
+            elif facts.ledger is not None:
+                caption += ". Counts are as they were released"
         elif isinstance(model, Boosted):
             caption = f"Function {number}, {function_caption(model, number)}: what it adds"
         else:

@@ -145,6 +145,14 @@ class Tree(schema.ModelDocument):
         )
 
     @cached_property
+    def labels_alone(self) -> bool:
+        """Whether leaves say a class and nothing of how many records they stand for."""
+        value = self.value[self.leaves]
+        hot = (value == 0).sum(axis=1) + (value == 1).sum(axis=1) == value.shape[1]
+        alone = hot.all() and (value.sum(axis=1) == 1).all() and np.isnan(self.weight).all()
+        return self.is_classifier and bool(alone)
+
+    @cached_property
     def distributions(self) -> NDArray[np.float64]:
         """Class probabilities of each node, shape (n, k).
 

@@ -243,8 +243,10 @@ def _face(tree: Tree, view: TreeView, i: int, noisy: bool) -> Face:
     tooltip = f"{when}{label}" + (f" ({counts})" if counts else "")
     if not tree.is_classifier:
         return Face("leaf", 0, (short(label), size), _position(tree, v), tooltip)
-    p = tree.distributions[v]
     best = int(tree.labels[v])
+    if tree.labels_alone:
+        return Face("leaf", best, (short(label), ""), (), tooltip)
+    p = tree.distributions[v]
     small = f"{p[best]:.0%}" + (f", {size}" if size else "")
     return Face("leaf", best, (short(label), small), list(enumerate(p.tolist())), tooltip)
 

@@ -153,6 +153,8 @@ def evidence(tree: Tree, node: int, *, noisy: bool = False) -> str:
     """List the counts behind a node: ``no: 3, yes: 9``, ``noisy; 12 records``, or nothing."""
     target = tree.domain.target
     said = ""
+    if tree.labels_alone:
+        return ""
     if target is not None and target.classes is not None and not np.isnan(tree.value[node, 0]):
         order = range(len(target.classes))
         if len(target.classes) > MANY:
