@@ -234,6 +234,25 @@ def test_nothing_but_the_noise_differs_between_tables_of_peers(ids: bool) -> Non
     assert len(shown) == 1
 
 
+def test_servers_say_of_which_tables_add_remove_holds() -> None:
+    model = HiddenTreeClassifier(
+        500.0, CLASSES, max_depth=1, engine="clear", account=Account(Ledger())
+    )
+    rows, y = [[30, "a"], [70, "b"]] * 3, [0, 1] * 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HedgerowWarning)
+        assert "at most 20 rows" in str(model.fit(rows, y).privacy_)
+        owners = ([rows, rows], [y, y])
+        model.fit_owners(*owners)
+        assert "at most 10 rows" in str(model.privacy_)
+        model.predict(rows)
+        assert "at most 10 rows" in str(model.privacy_)
+        model.fit_owners(*owners, slots=[7, 9])
+        assert "at most 7 rows" in str(model.privacy_)
+        model.set_params(account=None, bad_rows="error").fit(rows, y)
+        assert not model.privacy_.condition
+
+
 def test_peers_leave_out_what_one_of_them_cannot_use() -> None:
     """By places, at all of them; the tree is that of the rows that are left."""
     # One cut alone is best, so that what little noise there is decides nothing.

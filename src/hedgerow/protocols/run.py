@@ -131,6 +131,7 @@ def train(
     *,
     marks: Marks = (),
     domain_is_public: bool = True,
+    capacity: int | None = None,
     seed: int | None = None,
 ) -> tuple[Trained, Run]:
     """Train a hidden model on the padded tables of all owners.
@@ -149,6 +150,7 @@ def train(
     job = _job("train", protocol, plan, engine) | {
         "uploads": [asdict(upload) for upload in owners.uploads],
         "domain_is_public": domain_is_public,
+        "capacity": capacity,
         "marks": [[reason, list(audiences)] for reason, audiences in marks],
         "seed": seed,
     }
@@ -299,7 +301,8 @@ def _evaluate(context: Context, job: Plain, own: Plain) -> Plain:
 
 def ledger_of(job: Mapping[str, Any], plan: Any) -> Ledger:
     """Open the ledger of a run, with everything that is known before it."""
-    ledger = Ledger(domain=plan.domain if job["domain_is_public"] else None)
+    domain = plan.domain if job["domain_is_public"] else None
+    ledger = Ledger(domain=domain, capacity=job.get("capacity"))
     for reason, audiences in job["marks"]:
         ledger.mark_not_private(reason, audiences)
     if job["seed"] is not None:

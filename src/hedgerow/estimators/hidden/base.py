@@ -193,7 +193,12 @@ class HiddenEstimator(PlannedEstimator[Any]):
                     entropy=self._entropy(),
                     absorbed=self._absorbed(),
                 )
+                if ledger.capacity is not None:
+                    # Of tables within the fewest slots no row is left out.
+                    ledger.capacity = min(_slots_of_rows(plan, len(tables), slots))
             else:
+                # Owners of columns refuse tables that are longer.
+                ledger.capacity = None
                 key = None if self.random_state is None else self._key()
                 owners = _columns_of_owners(
                     plan, tables, ys, ids, slots, key=key, entropy=self._entropy()
@@ -293,6 +298,7 @@ class HiddenEstimator(PlannedEstimator[Any]):
             engine,
             marks=marks,
             domain_is_public=self.domain is not None,
+            capacity=ledger.capacity,
             seed=seed,
         )
         self.plan_ = plan
@@ -351,9 +357,7 @@ def _rows_of_owners(
                 fix=f"pass the target of owner {i}; for owners of columns, of whom one has the "
                 "target, set partition='vertical'",
             )
-    sizes = equal_slots(plan.n_slots, len(tables)) if slots is None else list(slots)
-    # Slots are rounded up to equal numbers for all trees; the last owner has the rest.
-    sizes[-1] += plan.n_slots - sum(sizes)
+    sizes = _slots_of_rows(plan, len(tables), slots)
     parts = [encode(table, y) for table, y in zip(tables, ys, strict=True)]
     if absorbed is not None:
         parts = [p.within_capacity(n, absorbed) for p, n in zip(parts, sizes, strict=True)]
@@ -361,6 +365,13 @@ def _rows_of_owners(
         if absorbed is None and part.n_slots > size:
             raise _too_few_slots(i, part.n_slots, size, given=slots is not None)
     return by_rows(plan.layout, parts, sizes, entropy)
+
+
+def _slots_of_rows(plan: Any, n_owners: int, slots: Sequence[int] | None) -> list[int]:
+    sizes = equal_slots(plan.n_slots, n_owners) if slots is None else list(slots)
+    # Slots are rounded up to equal numbers for all trees; the last owner has the rest.
+    sizes[-1] += plan.n_slots - sum(sizes)
+    return sizes
 
 
 def _columns_of_owners(
