@@ -2,8 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
-# Two more than cores: many tests wait for processes and timeouts, and not for a core.
-JOBS ?= 4
+# Three for each of two cores: many tests wait for processes and timeouts, and not for a core.
+JOBS ?= 6
 
 # Tests start many processes: none of them should compile what another has compiled already,
 # whatever the shell of the caller says.
