@@ -20,13 +20,14 @@ SOURCES := $(shell find src -name '*.py')
 demo: .venv/.core .venv/.kernels
 	$(BIN)/python examples/demo.py $(if $(KEEP),--keep "$(KEEP)")
 
-# Kernels are compiled beside the checks, which leave a core free, and before four processes of
-# tests would compile the same ones.
+# Kernels and tests are compiled beside the checks, and before several processes of tests would
+# compile the same ones.
 test: .venv/.test .venv/.kernels
 	@$(BIN)/python tests/warm_up.py trees & trees=$$!; \
 	$(BIN)/python tests/warm_up.py sums & sums=$$!; \
+	$(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 & tests=$$!; \
 	$(MAKE) --no-print-directory check; checked=$$?; \
-	wait $$trees && wait $$sums && exit $$checked
+	wait $$tests; wait $$trees && wait $$sums && exit $$checked
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 # Servers that are killed again and again, and all that takes as long.

@@ -22,6 +22,22 @@ ROOT = Path(__file__).resolve().parents[1]
 ChiSquare = Callable[..., float]
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have each worker begin with tests that take long: of all tests each is given a run."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    long = [item for item in items if item.get_closest_marker("long")]
+    others = [item for item in items if not item.get_closest_marker("long")]
+    ordered: list[pytest.Item] = []
+    for worker in range(workers):
+        mine = long[worker::workers]
+        # Its run ends where a share of all does.
+        upto = len(items) * (worker + 1) // workers - len(ordered) - len(mine)
+        ordered += mine + others[:upto]
+        others = others[upto:]
+    items[:] = ordered
+
+
 def data_folder() -> Path:
     """Folder with the real data sets: $HEDGEROW_DATA, else shared/datasets beside the project."""
     given = os.environ.get("HEDGEROW_DATA")

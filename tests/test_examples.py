@@ -8,6 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 # What `make demo` does not install must not be needed, by the processes that it starts neither.
 WITHOUT_EXTRAS = """
@@ -50,6 +52,7 @@ def test_the_extras_are_out_of_reach(tmp_path: Path) -> None:
     assert b"ModuleNotFoundError" in done.stderr
 
 
+@pytest.mark.long
 def test_demo_is_a_consortium(tmp_path: Path) -> None:
     kept = tmp_path / "trial"
     text = run("demo.py", tmp_path, "--keep", str(kept))

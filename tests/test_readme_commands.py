@@ -108,6 +108,7 @@ def test_a_table_of_ones_own_is_trained_on_three_servers(tmp_path: Path) -> None
     check_answers(text)
 
 
+@pytest.mark.long
 def test_a_table_in_postgresql_is_fitted_as_printed(tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     with serving_postgres() as server:

@@ -133,6 +133,7 @@ def test_the_reference_is_made_of_the_code(name: str) -> None:
     assert written == tool(f"{name}_page").page(), "run `make docs`"
 
 
+@pytest.mark.long
 @needs_browser
 def test_people_can_read_it(site: Path) -> None:
     """In light and dark, on a desk and on a telephone, by a screen reader; from a folder."""

@@ -59,6 +59,7 @@ def check_result(job: TopDownJob, folder: Path) -> dict:
     return report
 
 
+@pytest.mark.long
 def test_deployed_with_tls_and_registered_supernodes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

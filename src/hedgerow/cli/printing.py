@@ -79,6 +79,13 @@ class Format(StrEnum):
     json = "json"
 
 
+ProbaOption = Annotated[
+    bool,
+    typer.Option(
+        "--proba",
+        help="class probabilities as well; noise alone where few rows were trained on",
+    ),
+]
 FormatOption = Annotated[
     Format, typer.Option("--format", help="text for people, json for programs")
 ]

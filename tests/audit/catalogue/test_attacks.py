@@ -95,6 +95,9 @@ SLOW |= {
     for name, target in TARGETS.items()
     if name.startswith("topdown/") and not target.sound and name not in QUICK
 }
+# What is sent and held in these is looked at in tests/secure/additive as well.
+for name in ("pivot/broken-triples-reused@0", "pivot/broken-addresses-repeated@0"):
+    SLOW[name] = QUICK.pop(name)
 for name, least in {
     "single-machine": 0.7,
     "single-machine-entropy": 0.65,

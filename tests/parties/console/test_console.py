@@ -175,6 +175,7 @@ def tab_to(page: Page, id: str) -> None:
     raise AssertionError(f"{id} is not reached")
 
 
+@pytest.mark.long
 @needs_browser
 @pytest.mark.usefixtures("refused")
 def test_a_run_from_its_approval_over_a_kill_to_its_end(town: Town, tmp_path: Path) -> None:

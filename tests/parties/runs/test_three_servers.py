@@ -275,6 +275,7 @@ def test_what_a_policy_does_not_allow_is_not_kept(place: Town) -> None:
     assert not {dear.run_id, foreign.run_id} & known
 
 
+@pytest.mark.long
 def test_jobs_that_differ_and_servers_that_do_not_come_back(tmp_path: Path) -> None:
     with town(tmp_path, rejoin=6.0, step=10.0) as place:
         plan = {"noise": "splits+leaves", "epsilon": 1.0, "max_depth": 2}

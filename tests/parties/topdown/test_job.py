@@ -6,10 +6,10 @@ import pytest
 
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.consortium.posting import check_signature, sign_job
 from hedgerow.parties.runs.admission import admit
 from hedgerow.parties.runs.jobs import load_job, read_job
 from hedgerow.parties.runs.manager import RunManager
-from hedgerow.parties.runs.posting import check_signature, sign_job
 from hedgerow.parties.runs.verbs import JobFields, RunVerbs
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.own_tables import OwnTable, keep_own_table, own_table

@@ -9,7 +9,13 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli.printing import DelimiterOption, EncodingOption, Format, FormatOption
+from hedgerow.cli.printing import (
+    DelimiterOption,
+    EncodingOption,
+    Format,
+    FormatOption,
+    ProbaOption,
+)
 from hedgerow.cli.sources import SqlOption, SqlTimeoutOption, TableArgument, source_of
 
 
@@ -17,13 +23,7 @@ def predict(
     model: Annotated[Path, typer.Argument(help="model file (JSON)")],
     table: TableArgument,
     *,
-    proba: Annotated[
-        bool,
-        typer.Option(
-            "--proba",
-            help="class probabilities as well; noise alone where few rows were trained on",
-        ),
-    ] = False,
+    proba: ProbaOption = False,
     out: Annotated[
         Path | None, typer.Option(help="file ending in .csv or .parquet; else CSV is printed")
     ] = None,

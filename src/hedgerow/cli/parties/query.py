@@ -14,7 +14,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from hedgerow.cli.completion import complete_model
-from hedgerow.cli.printing import HERE, DelimiterOption, EncodingOption, FolderArgument, print_table
+from hedgerow.cli.printing import (
+    HERE,
+    DelimiterOption,
+    EncodingOption,
+    FolderArgument,
+    ProbaOption,
+    print_table,
+)
 from hedgerow.cli.sources import TABLE_HELP, SqlOption, SqlTimeoutOption, source_of
 
 if TYPE_CHECKING:
@@ -57,13 +64,7 @@ def query(
     kept: Annotated[
         bool, typer.Option("--kept", help="at the class site: show the answers that it keeps")
     ] = False,
-    proba: Annotated[
-        bool,
-        typer.Option(
-            "--proba",
-            help="class probabilities as well; noise alone where few rows were trained on",
-        ),
-    ] = False,
+    proba: ProbaOption = False,
     out: Annotated[
         Path | None, typer.Option(help="file ending in .csv or .parquet, in place of printing")
     ] = None,

@@ -12,7 +12,7 @@ from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import Member
 from hedgerow.parties.consortium.names import check_name, complete
-from hedgerow.parties.runs.posting import sign_job, sign_resumption
+from hedgerow.parties.consortium.posting import sign_job, sign_resumption
 from hedgerow.parties.runs.reports import RunLine, RunList, RunReport
 from hedgerow.parties.wire.client import MembersClient, Reply, call_member
 from hedgerow.parties.wire.replies import read_each

@@ -9,11 +9,11 @@ from pydantic import Field
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.config import HOLDERS
 from hedgerow.parties.consortium.names import RequestedName
+from hedgerow.parties.consortium.posting import check_resumption, check_signature
 from hedgerow.parties.consortium.reach import POSTERS
 from hedgerow.parties.runs.job_files import MAX_JOB_BYTES
 from hedgerow.parties.runs.jobs import read_job
 from hedgerow.parties.runs.manager import RunManager
-from hedgerow.parties.runs.posting import check_resumption, check_signature
 from hedgerow.parties.store.peer_trails import TrailClaim
 from hedgerow.parties.wire.handlers import (
     Caller,
