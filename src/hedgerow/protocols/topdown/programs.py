@@ -149,7 +149,7 @@ def owner(context: Context) -> bytes:
     network.most_mail = longest_mail(plan)
     asker = coordinator_seat(plan)
     known: dict[str, Any] = {"name": context.members[me], "source": context.source}
-    kind = Owner
+    kind: type[Owner] = Owner
     if asker:
         kind = SecureOwner
         keys = [network.receive(KEY, me, [server])[1] for server in range(SERVERS)]

@@ -161,12 +161,6 @@ class SecureServers:
             known["values"] += row["values"]
         return list(rows.values())
 
-    def close(self) -> None:
-        """Leave the network in good order."""
-        if self._network is not None:
-            self._network.close()
-            self._network = None
-
     def _answer(
         self, question: Ask, asked: Mapping[int, Ask], shape: TreeShape, last: LastQuestion | None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

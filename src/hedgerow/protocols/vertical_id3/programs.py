@@ -468,10 +468,9 @@ def _next_question(
         named = ServerQuestion(party, from_bytes(asks[LEADER], f"party {party}").call)
         send_next(network, named)
     else:
-        following = receive_next(network)
-        if not isinstance(following, ServerQuestion) or following.sender not in sites:
+        named = receive_next(network)
+        if named.sender not in sites:
             raise bad_message(f"server {LEADER}", "the order of no question")
-        named = following
     # Every site writes to the three servers in the same order.
     others = (party for party in network.local if party != LEADER)
     asks |= {party: network.receive(MESSAGE, party, [named.sender])[1] for party in others}

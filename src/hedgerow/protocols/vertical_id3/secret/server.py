@@ -11,7 +11,7 @@ halves of the answer. For each question:
 
 Sites ask at the same time, and their questions reach each server in another order. So server 0
 names the next one of those that have reached it (`send_next`, `receive_next`), and the two others
-wait for it if need be. While there is nothing to do it says that, so as not to be taken for lost.
+wait for it if need be.
 
 Reveals: to the servers, who asks about which sites and in how many groups they bring their sets; to
 the site that asks, the sizes of the full intersections, or the site with the best attribute.
@@ -70,7 +70,7 @@ Computed = Literal["clear", "replicated"]
 
 LEADER = 0
 STEP = "next question"
-_WAIT, _ASKED, _END = range(3)
+_ASKED = 1
 _ORDER = struct.Struct("<BHQ")
 
 
@@ -82,7 +82,6 @@ class ServerQuestion(NamedTuple):
 
 
 Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
-Next = ServerQuestion | Literal["wait", "end"]
 
 
 class CountServers:
@@ -90,7 +89,6 @@ class CountServers:
 
     `meet` returns a network of the three, once, at the first question; `computed` "clear" is one
     process with all three keys that computes on plain numbers. A `seed` is recorded as not private.
-    `earlier` attempts at the same tree that failed after they had begun to count are charged too.
     """
 
     def __init__(
@@ -101,7 +99,6 @@ class CountServers:
         *,
         computed: Computed = "replicated",
         seed: int | None = None,
-        earlier: int = 0,
         ledger: Ledger | None = None,
     ) -> None:
         own = {server: key.public.hex() for server, key in keys.items()}
@@ -115,7 +112,7 @@ class CountServers:
         self.job, self.keys, self.computed = job, dict(keys), computed
         self.ledger = ledger or Ledger()
         self.leakage: Leakage | None = None
-        self._meet, self._seed, self._earlier = meet, seed, earlier
+        self._meet, self._seed = meet, seed
         self._session: Session | None = None
         self._network: Network | None = None
         self._engine: Engine | None = None
@@ -167,10 +164,6 @@ class CountServers:
         self._note(message)
         name, shape = _answer_of(self.job, message)
         self.leakage.check(name, f"site {message.counter}", shape)
-
-    def forget(self) -> None:
-        """Forget the keys: parts that somebody has kept cannot be opened here any more."""
-        self.keys.clear()
 
     def finish(self) -> None:
         """Return once the three servers have completed every step."""
@@ -245,7 +238,7 @@ class CountServers:
 
     def _begin(self, session: Session) -> None:
         """Declare and charge what the run opens, and meet the other servers."""
-        self.ledger.charge(*session.releases(ALL_SERVERS, earlier=self._earlier))
+        self.ledger.charge(*session.releases(ALL_SERVERS))
         mark_secret(self.ledger, self.job)
         if self._seed is not None:
             self.ledger.mark_not_private(SEEDED)
@@ -363,25 +356,19 @@ def _may_bring(session: Session, site: int, question: AskServers) -> set[int]:
     return {job.n_classes} if job.class_at == site else {1}
 
 
-def send_next(network: Network, following: Next) -> None:
+def send_next(network: Network, following: ServerQuestion) -> None:
     """Tell the two other servers what comes next, as server 0."""
-    if isinstance(following, ServerQuestion):
-        data = _ORDER.pack(_ASKED, *following)
-    else:
-        data = _ORDER.pack(_WAIT if following == "wait" else _END, 0, 0)
-    payload = np.frombuffer(data, dtype=np.uint8)
+    payload = np.frombuffer(_ORDER.pack(_ASKED, *following), dtype=np.uint8)
     _exchange(network, dict.fromkeys(range(SERVERS - 1), payload))
 
 
-def receive_next(network: Network) -> Next:
-    """Hear what comes next, as one of the two other servers; H806 if it is neither of these."""
+def receive_next(network: Network) -> ServerQuestion:
+    """Hear what comes next, as one of the two other servers; H806 if it is no question."""
     (received,) = _exchange(network, {}).values()
     kind, sender, call = _ORDER.unpack(received.tobytes())
-    if kind == _ASKED:
-        return ServerQuestion(sender, call)
-    if kind > _END or sender or call:
+    if kind != _ASKED:
         raise Code.BAD_FRAME.error(found=f"an order of kind {kind} from server {LEADER}")
-    return "wait" if kind == _WAIT else "end"
+    return ServerQuestion(sender, call)
 
 
 def _exchange(network: Network, outbox: dict[int, Bytes]) -> dict[int, Bytes]:
