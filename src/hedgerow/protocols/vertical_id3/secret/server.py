@@ -24,7 +24,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,8 @@ from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.network import Network, Route
 from hedgerow.privacy import Leakage, Ledger, NoiseSource
-from hedgerow.protocols.hidden.programs import SEEDED
+from hedgerow.protocols.contract import Computed
+from hedgerow.protocols.hidden.programs import SEEDED, check_together, server_engine
 from hedgerow.protocols.sharing.sealed_parts import Parts, bits_of, fitting, open_dealt, secret_of
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.leakage import ANNOUNCED, Announced, possible_groups
@@ -59,14 +60,11 @@ from hedgerow.protocols.vertical_id3.plan import (
     sizes_of,
 )
 from hedgerow.protocols.vertical_id3.secret.sums import all_same, best_site, joint_counts
-from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.noise.discrete import two_sided_geometric
 from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.secure.replicated.core import EVERYONE, SERVERS
+from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.secure.replicated.outside import open_halves
 from hedgerow.secure.secret import Engine, Secret
-
-Computed = Literal["clear", "replicated"]
 
 LEADER = 0
 STEP = "next question"
@@ -104,11 +102,7 @@ class CountServers:
         own = {server: key.public.hex() for server, key in keys.items()}
         if not own or any(job.server_keys[s : s + 1] != (key,) for s, key in own.items()):
             raise Code.BAD_SITES.error(found=f"other keys than those of servers {sorted(own)}")
-        if computed == "clear" and len(own) != SERVERS:
-            raise Code.BAD_PARAMETER.error(
-                expected="all three servers in one process that computes in the clear",
-                found=f"servers {sorted(own)}",
-            )
+        check_together(computed, own)
         self.job, self.keys, self.computed = job, dict(keys), computed
         self.ledger = ledger or Ledger()
         self.leakage: Leakage | None = None
@@ -253,18 +247,14 @@ class CountServers:
             return self._engine
         assert leakage is not None
         assert self._session is not None
-        if self.computed == "clear":
-            source = NoiseSource.system()
-            if seed is not None:
-                source = NoiseSource.insecure_seeded(int(seed) << 64 | question.call)
-            return ClearEngine(leakage, source, n_parties=SERVERS, everyone=EVERYONE)
-        if self._network is None:
+        if self.computed != "clear" and self._network is None:
             self._network = self._meet()
         # Servers that were told other sizes find out at their first message.
-        name, key = self._session.digest.hex(), None
+        name, source = self._session.digest.hex(), None
         if seed is not None:
-            name, key = f"{name} {question.call}", f"hedgerow seed {seed}".encode()
-        return ReplicatedEngine(self._network, leakage, session=name, insecure_seed=key)
+            name = f"{name} {question.call}"
+            source = NoiseSource.insecure_seeded(int(seed) << 64 | question.call)
+        return server_engine(self.computed, self._network, leakage, name, seed, source)
 
     def _hang_up(self, error: HedgerowError) -> None:
         """Tell the other servers that this run has failed here."""
