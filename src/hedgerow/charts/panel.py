@@ -66,16 +66,13 @@ class Panel:
     notes: Sequence[str] = field(default=())
 
 
-def axis_around(label: str, values: Sequence[float], *, zero: bool = True) -> Axis:
-    """Return an axis with some room around values, and 0 on it if `zero`."""
-    seen = [*values, *([0.0] if zero else [])]
-    low, high = min(seen), max(seen)
+def axis_around(label: str, values: Sequence[float]) -> Axis:
+    """Return an axis with 0 on it and some room around values."""
+    low, high = min(0.0, *values), max(0.0, *values)
     if not high > low:
-        low, high = low - (1.0 if low else 0.0), high + 1.0
+        high = 1.0
     room = 0.05 * (high - low)
-    return Axis(
-        label, low - (0.0 if low == 0 and zero else room), high + (0.0 if high == 0 else room)
-    )
+    return Axis(label, low and low - room, high and high + room)
 
 
 def _round_numbers(low: float, high: float) -> list[tuple[float, str]]:

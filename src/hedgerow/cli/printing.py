@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -144,6 +145,16 @@ def print_table(table: Table) -> None:
         column.min_width = max(console.measure(text, options=room).minimum for text in texts)
     least = console.measure(table, options=room).minimum
     Console(emoji=False, width=max(console.width, least)).print(table, crop=False)
+
+
+def time_text(seconds: float) -> str:
+    """Return a time since 1970, UTC, to the minute."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
+
+
+def numbers_of(refusals: dict[str, HedgerowError]) -> dict[str, str]:
+    """Return the numbers of errors, as a program reads who refuses."""
+    return {name: error.code.number for name, error in refusals.items()}
 
 
 def print_refusals(refusals: dict[str, HedgerowError]) -> None:

@@ -110,6 +110,20 @@ class Network(ABC):
         self._check(step, plan, outbox)
         return self._move(step, plan, outbox)
 
+    def exchange_all(
+        self, step: str, own: Mapping[int, Array], among: Sequence[int]
+    ) -> dict[int, Array]:
+        """Tell all these parties an array, and hear theirs, by number: one round.
+
+        `own` has at least those of the local ones, all of one shape and dtype. Where nobody is
+        local, in a rehearsal, it has those of all.
+        """
+        like = next(iter(own.values()), np.empty(0, dtype=np.uint8))
+        plan = [Route(a, b, like.shape, like.dtype.name) for a in among for b in among if a != b]
+        outbox = {k: own[one.source] for k, one in enumerate(plan) if one.source in self._local}
+        heard = self.exchange(step, plan, outbox)
+        return {**own, **{plan[k].source: array for k, array in heard.items()}}
+
     def post(self, step: str, source: int, destination: int, data: bytes) -> None:
         """Send mail from a local party; return when it is on its way, read or not."""
         self._begin_mail(step, source, [destination])
@@ -149,11 +163,8 @@ class Network(ABC):
         sends nothing and waits for nobody.
         """
         among = sorted(set(parties))
-        plan = [Route(a, b, (0,), "uint8") for a in among for b in among if a != b]
-        nothing = np.empty(0, dtype=np.uint8)
-        ours = {k: nothing for k, route in enumerate(plan) if route.source in self._local}
         for _ in range(2):
-            self.exchange("farewell", plan, ours)
+            self.exchange_all("farewell", dict.fromkeys(among, np.empty(0, dtype=np.uint8)), among)
 
     def note_work(self, kind: str, amount: int) -> None:
         """Hear of local work that no message tells the size of; heard in a rehearsal alone."""

@@ -55,6 +55,8 @@ MAX_COUNT = 1 << 40
 """Of records, levels and whatever else has no bound of its own."""
 
 Auto = Literal["auto"]
+Computed = Literal["clear", "replicated"]
+"""How servers compute: on plain numbers, all three in one process, or on shares."""
 Epsilon = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Strict(), Field(gt=0, lt=1, allow_inf_nan=False)]
 Rate = Annotated[float, Strict(), Field(gt=0, le=1, allow_inf_nan=False)]
@@ -145,7 +147,7 @@ class Context:
     prepared: Stage | None = dataclasses.field(default=None, repr=False)
     source: NoiseSource = dataclasses.field(default_factory=NoiseSource.system)
     seed: int | None = None
-    engine: Literal["clear", "replicated"] = "replicated"
+    engine: Computed = "replicated"
     progress: Callable[[Mapping[str, int]], None] = tell_nobody
 
     @property

@@ -94,9 +94,7 @@ def permute(x: AnySecret, d: Secret, *, name: str = SHUFFLED) -> AnySecret:
     return x.engine.shuffle(x, permutation)[order]
 
 
-def sort_by(
-    key: Secret, x: Secret, *, bits: int | None = None, signed: bool = True, name: str = SHUFFLED
-) -> Secret:
+def sort_by(key: Secret, x: Secret, *, bits: int | None = None, signed: bool = True) -> Secret:
     """Sort the rows of x by a secret key, smallest first, stably.
 
     1. The bits of the key; for signed keys the top one is flipped.
@@ -114,7 +112,7 @@ def sort_by(
     planes = key.a2b(bits)
     if signed:
         planes = planes ^ (np.arange(len(planes)) == len(planes) - 1)[:, None]
-    return permute(x, destinations(planes, name=name), name=name)
+    return permute(x, destinations(planes))
 
 
 def cost_destinations(engine: Engine, bits: int, n: int) -> Cost:

@@ -18,7 +18,7 @@ from hedgerow.parties.runs.store import RunStore
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.uploads import UploadVerbs, WithdrawFields, read_manifest
 from hedgerow.parties.wire.client import call_member
-from hedgerow.parties.wire.handlers import Caller, Incoming
+from hedgerow.parties.wire.handlers import Caller
 from tests.parties.forks import fork
 from tests.parties.roles.owner_wards import Wards, one
 from tests.parties.roles.upload_servers import SERVERS, serving
@@ -153,7 +153,7 @@ def _withdraw_and_die(config: Any, point: tuple[str, str, str]) -> None:
     policy, key = Policy.load(config.folder), operator_key(config.folder)
     fields = WithdrawFields(id="north-1")
     verbs = UploadVerbs(config, policy, key, RunStore(config.state))
-    verbs.withdraw(Caller("north", "owner"), fields, Incoming(0, bytes))
+    verbs.withdraw(Caller("north", "owner"), fields)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

@@ -90,7 +90,7 @@ class Wanted(RequestFields):
 
 class Answers:
     @verb("count-up", ("site",), largest=9, expects="check", twice="so.")
-    def count(self, caller: Caller, fields: Wanted, payload: Incoming) -> tuple[Fields, None]:
+    def count(self, fields: Wanted) -> tuple[Fields, None]:
         """Count."""
         return {"n": fields.n + 1}, None
 

@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.wire.handlers import Caller, Incoming
+from hedgerow.parties.wire.handlers import Caller
 from hedgerow.parties.wire.inbox import Inbox, InboxFields
 from hedgerow.parties.wire.requests import Fields
 
@@ -13,8 +13,7 @@ EAST = Caller("east", "owner")
 
 
 def fetch(inbox: Inbox, **fields: Any) -> Fields:
-    nothing = Incoming(0, lambda: b"")
-    return inbox.fetch(EAST, InboxFields.model_validate({"wait": 20.0, **fields}), nothing)[0]
+    return inbox.fetch(EAST, InboxFields.model_validate({"wait": 20.0, **fields}))[0]
 
 
 class Aside(threading.Thread):

@@ -319,15 +319,3 @@ def test_three_different_keys_are_needed(keys: list[bytes]) -> None:
         Code.SEALED_REFUSED,
     )
     assert not ledger.entries
-
-
-def test_keys_may_come_later_and_before_the_first_answer() -> None:
-    owner = SecureOwner(
-        table_of(0), PLAN, name="amsterdam", source=NoiseSource.system(), server_keys=None
-    )
-    state = owner.state()
-    refused(lambda: owner.answer(ROOT.to_bytes()), Code.SEALED_REFUSED)
-    assert owner.state() == state
-    refused(lambda: owner.take_keys(PUBLIC_KEYS[:2]), Code.SEALED_REFUSED)
-    owner.take_keys(PUBLIC_KEYS)
-    assert set(TopDownAnswer.from_bytes(owner.answer(ROOT.to_bytes())).arrays) == set(SERVER_NAMES)

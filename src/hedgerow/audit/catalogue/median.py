@@ -41,8 +41,8 @@ EQUAL = 5
 THIRD = 150
 
 
-def equal_attributes(n: int = EQUAL) -> Pair:
-    """Return records in three bins of n equal attributes, and one more in the first bin.
+def equal_attributes() -> Pair:
+    """Return records in three bins of `EQUAL` equal attributes, and one more in the first bin.
 
     The cut after the first bin separates the classes, the one after the second divides them as
     badly as can be; both are about equally likely medians. One more record in the first bin makes
@@ -52,10 +52,10 @@ def equal_attributes(n: int = EQUAL) -> Pair:
 
     def table(first: list[int]) -> AuditTable:
         column = np.concatenate([bins, first]).astype(np.int64)
-        rows = np.repeat(column[:, None], n, axis=1)
-        return AuditTable(rows, (column > 0).astype(np.int64), (3,) * n, 2)
+        rows = np.repeat(column[:, None], EQUAL, axis=1)
+        return AuditTable(rows, (column > 0).astype(np.int64), (3,) * EQUAL, 2)
 
-    return neighbours(f"{n} equal attributes with a good and a bad cut", table([]), table([0]))
+    return neighbours(f"{EQUAL} equal attributes with a good and a bad cut", table([]), table([0]))
 
 
 def unbalanced() -> Pair:

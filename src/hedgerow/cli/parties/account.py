@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,10 +16,12 @@ from hedgerow.cli.printing import (
     FolderArgument,
     Format,
     FormatOption,
+    numbers_of,
     print_error,
     print_line,
     print_refusals,
     print_table,
+    time_text,
     warn_of_endings,
 )
 
@@ -178,9 +179,8 @@ def _show_charged(config: PartyConfig, format: Format) -> None:
             }
             for one in found.populations
         ]
-        refused = {name: error.code.number for name, error in found.refusals.items()}
         report = {"ok": found.is_well, "accounts": _rows(balances), "charged": told}
-        print(json.dumps({**report, "refused": refused}))
+        print(json.dumps({**report, "refused": numbers_of(found.refusals)}))
         raise typer.Exit(0 if found.is_well else NOT_ALL)
     for one in found.populations:
         _print_charged(one)
@@ -198,7 +198,7 @@ def _print_charged(one: PopulationCharges) -> None:
     """Print the charges to a population, at all servers that tell."""
     table = Table("charged", "run", "model", "posted by", "epsilon", "delta", "at")
     for charge, servers in one.lines:
-        day = datetime.fromtimestamp(charge.time, UTC).strftime("%Y-%m-%d %H:%M")
+        day = time_text(charge.time)
         texts = (charge.run or charge.what or charge.key, charge.model or "-", charge.by or "-")
         figures = f"{charge.epsilon:.6g}", f"{charge.delta:.3g}"
         where = "all" if len(servers) == len(one.accounts) else ", ".join(servers)
@@ -249,7 +249,7 @@ def _show_balances(balances: list[Balance], format: Format) -> None:
         if one.spent.charges:
             table = Table("charged", "for", "epsilon", "delta")
             for charge in one.spent.charges:
-                day = datetime.fromtimestamp(charge.time, UTC).strftime("%Y-%m-%d %H:%M")
+                day = time_text(charge.time)
                 what = escape(charge.what or charge.key)
                 table.add_row(day, what, f"{charge.epsilon:.6g}", f"{charge.delta:.3g}")
             print_table(table)
@@ -300,7 +300,7 @@ def show_trail(
         return
     table = Table("entry", "at", "what", "of", "hash")
     for entry in entries:
-        day = datetime.fromtimestamp(entry.time, UTC).strftime("%Y-%m-%d %H:%M")
+        day = time_text(entry.time)
         table.add_row(
             str(entry.n), day, escape(entry.kind), escape(entry.summary()), entry.hash.hex()[:16]
         )

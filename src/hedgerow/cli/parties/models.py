@@ -18,6 +18,7 @@ from hedgerow.cli.printing import (
     FolderArgument,
     Format,
     FormatOption,
+    numbers_of,
     print_line,
     print_refusals,
     print_table,
@@ -39,8 +40,7 @@ def list_(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> 
     well = not refusals and all(shelf.is_well for shelf in shelves)
     if format is Format.json:
         rows = [shelf.line.model_dump() | {"servers": shelf.servers} for shelf in shelves]
-        down = {name: error.code.number for name, error in refusals.items()}
-        print(json.dumps({"ok": well, "refused": down, "rows": rows}))
+        print(json.dumps({"ok": well, "refused": numbers_of(refusals), "rows": rows}))
     else:
         table = Table("model", "protocol", "population", "analysts", "run", "kept by")
         for shelf in shelves:

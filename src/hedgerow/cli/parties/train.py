@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,9 +21,11 @@ from hedgerow.cli.printing import (
     FolderArgument,
     Format,
     FormatOption,
+    numbers_of,
     print_forecast,
     print_line,
     print_table,
+    time_text,
 )
 from hedgerow.errors import Code, HedgerowError
 
@@ -98,7 +99,7 @@ def list_(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> 
         row = _row(known)
         texts = [escape(str(row[key])) for key in ("run", "protocol", "model", "by")]
         states = [_state(known.get(s), told[s]) for s in told]
-        table.add_row(*texts, _time(row["since"]), *states)
+        table.add_row(*texts, time_text(row["since"]), *states)
     print_table(table)
     raise typer.Exit(NOT_ALL if refusals else 0)
 
@@ -289,7 +290,7 @@ def _print(status: RunStatus) -> None:
     print_line(f"{status.run}: {status.state}")
     print_line(
         f"  protocol {status.protocol}, model {status.model}, posted by {status.by} at "
-        f"{_time(status.since)}"
+        f"{time_text(status.since)}"
     )
     for party, state in status.parties.items():
         print_line(f"  {party}: {state}")
@@ -318,10 +319,6 @@ def _row(known: dict[str, RunLine]) -> dict[str, Any]:
     }
 
 
-def _time(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
-
-
 def _state(known: RunLine | None, told: tuple[RunLine, ...] | HedgerowError) -> str:
     if isinstance(told, HedgerowError):
         return "unreachable"
@@ -336,7 +333,7 @@ def _print_outcome(told: dict[str, RunReport | HedgerowError], what: str, format
         raise next(iter(refusals.values()))
     if format is Format.json:
         states = {n: one.state for n, one in told.items() if not isinstance(one, HedgerowError)}
-        failed = {name: error.code.number for name, error in refusals.items()}
+        failed = numbers_of(refusals)
         print(json.dumps({"ok": not refusals, "parties": states, "refused": failed}))
     else:
         for name, one in told.items():

@@ -15,6 +15,7 @@ from hedgerow.cli.printing import (
     FolderArgument,
     Format,
     FormatOption,
+    numbers_of,
     print_line,
     print_refusals,
 )
@@ -40,9 +41,8 @@ def list_(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> 
     uploads, refusals = _client(folder).list()
     well = not refusals and all(one.is_well for one in uploads)
     if format is Format.json:
-        down = {name: error.code.number for name, error in refusals.items()}
         rows = [one.to_dict() for one in uploads]
-        print(json.dumps({"ok": well, "refused": down, "rows": rows}))
+        print(json.dumps({"ok": well, "refused": numbers_of(refusals), "rows": rows}))
     else:
         for one in uploads:
             _print(one)
@@ -64,9 +64,8 @@ def withdraw(
     """
     found = _client(folder).withdraw(id)
     if format is Format.json:
-        why = {name: error.code.number for name, error in found.refusals.items()}
-        rest = {"id": found.id, "servers": found.servers, "refused": why}
-        print(json.dumps({"ok": found.is_whole, **rest}))
+        told = {"id": found.id, "servers": found.servers, "refused": numbers_of(found.refusals)}
+        print(json.dumps({"ok": found.is_whole, **told}))
     else:
         print_line(found.id)
         for name, state in found.servers.items():

@@ -135,9 +135,9 @@ class Certificate:
         """Whether it is valid at a time."""
         return self.begins <= now <= self.ends
 
-    def check_time(self, now: datetime.datetime | None = None) -> None:
+    def check_time(self) -> None:
         """Refuse a certificate outside its time; H855."""
-        now = datetime.datetime.now(datetime.UTC) if now is None else now
+        now = datetime.datetime.now(datetime.UTC)
         if not self.is_in_time(now):
             raise Code.CERTIFICATE_EXPIRED.error(
                 found=f"{self.name!r}: valid from {self.begins:%Y-%m-%d %H:%M} "

@@ -10,7 +10,7 @@ from hedgerow.parties.evaluation.part import read_half
 from hedgerow.parties.queries.answering import half_reply
 from hedgerow.parties.runs.store import RunStore
 from hedgerow.parties.runs.verbs import RunFields
-from hedgerow.parties.wire.handlers import Caller, Incoming, verb
+from hedgerow.parties.wire.handlers import Caller, verb
 from hedgerow.parties.wire.requests import Fields, Payload
 
 
@@ -21,14 +21,13 @@ class EvaluationVerbs:
         self._config, self._policy, self._key, self._store = config, policy, key, store
 
     @verb("evaluation", ("analyst",), twice="nothing changes.")
-    def half(self, caller: Caller, fields: RunFields, payload: Incoming) -> tuple[Fields, Payload]:
+    def half(self, caller: Caller, fields: RunFields) -> tuple[Fields, Payload]:
         """Give the analyst whom the job of an evaluation names this server's half of the table.
 
         Reply: ``draw`` and ``ledger``, the bytes of the ledger, with which the payload begins; then
         the half, with ``dtype`` and ``shape``, none from server 2. H871 for anybody else, H893 for
         a run that is not done or evaluates nothing.
         """
-        del payload
         run = self._store.get(fields.run)
         if not isinstance(run.job, EvaluationJob) or run.state != "done":
             raise Code.WRONG_RUN_STATE.error(

@@ -149,12 +149,11 @@ class QueryService:
         twice="a session is drawn once and begins once; the same invitation gets the same answer.",
         leaves="the last session, in memory.",
     )
-    def meet(self, caller: Caller, fields: MeetFields, payload: Incoming) -> tuple[Fields, Payload]:
+    def meet(self, caller: Caller, fields: MeetFields) -> tuple[Fields, Payload]:
         """Take the invitation of server 0 to a new session.
 
         Without a session it only asks whether this server has none. Reply: ``free``.
         """
-        del payload
         leader = self.config.servers[0].name
         if caller.name != leader or self.config.number == 0:
             raise Code.CALLER_NOT_ALLOWED.error(

@@ -31,7 +31,7 @@ from hedgerow.parties.store.models import (
     read_manifest,
 )
 from hedgerow.parties.store.uploads import list_uploads, withdrawn_uploads
-from hedgerow.parties.wire.handlers import Caller, Incoming, NoFields, RequestFields, verb
+from hedgerow.parties.wire.handlers import Caller, RequestFields, verb
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.pivot.programs import OFFLINE
@@ -68,9 +68,7 @@ class Catalogue:
         self._key, self._library, self._policy = key, library, policy
 
     @verb("models", _ROLES, twice=_READS)
-    def models(
-        self, caller: Caller, fields: ModelsFields, payload: Incoming
-    ) -> tuple[Fields, Payload]:
+    def models(self, caller: Caller, fields: ModelsFields) -> tuple[Fields, Payload]:
         """List the models, or tell about one of them.
 
         Reply to a list: as payload an object with ``models``, each with model, protocol, run, job,
@@ -78,7 +76,6 @@ class Catalogue:
         ask, and the manifest as payload, as `ModelManifest.to_json` writes it; with what was
         published behind it, at ``manifest`` bytes.
         """
-        del payload
         if fields.model is None:
             known = [_line(m) for m in list_models(self._state) if self._may_see(caller, m)]
             return {}, json.dumps({"models": known}).encode()
@@ -93,14 +90,11 @@ class Catalogue:
         return {"left": left, "manifest": len(text)}, [text, published]
 
     @verb("model-show", _ROLES, twice=_READS)
-    def show(
-        self, caller: Caller, fields: ModelFields, payload: Incoming
-    ) -> tuple[Fields, Payload]:
+    def show(self, caller: Caller, fields: ModelFields) -> tuple[Fields, Payload]:
         """Report on a model.
 
         Reply: as payload a `ModelReport`, as JSON.
         """
-        del payload
         return {}, self.report(caller, fields.model).to_json()
 
     def report(self, caller: Caller, model: str) -> ModelReport:
@@ -230,15 +224,12 @@ class ChargeVerbs:
         self._accounts, self._store = accounts, store
 
     @verb("charges", ("owner", "server"), twice=_READS)
-    def charges(
-        self, caller: Caller, fields: NoFields, payload: Incoming
-    ) -> tuple[Fields, Payload]:
+    def charges(self, caller: Caller) -> tuple[Fields, Payload]:
         """List every charge to every population of which the caller has, or had, an upload here.
 
         To another server, all of them. Reply: as payload an object: by population, a
         `ServerAccount`.
         """
-        del fields, payload
         accounts = self._accounts
         if caller.role == "server":
             names = {*accounts.populations(), *accounts.policy.populations}

@@ -40,9 +40,6 @@ from hedgerow.parties.store.uploads import UploadVerbs, remove_withdrawn
 from hedgerow.parties.vertical.answering import HolderAnswers
 from hedgerow.parties.vertical.preparing import PeerPreparations
 from hedgerow.parties.wire.handlers import (
-    Caller,
-    Incoming,
-    NoFields,
     ServiceLimits,
     declared_verbs,
     verb,
@@ -240,12 +237,11 @@ class Daemon:
         self.stop()
 
     @verb("health", _EVERYBODY, twice="nothing changes.")
-    def health(self, caller: Caller, fields: NoFields, payload: Incoming) -> tuple[Fields, Payload]:
+    def health(self) -> tuple[Fields, Payload]:
         """Tell that this party is there.
 
         Reply: ``version``, ``clock``, ``members`` (a hash of their list) and ``seconds``.
         """
-        del caller, fields, payload
         seconds = round(time.monotonic() - self.begun, 1)
         return {**Health.of(self.config).to_fields(), "seconds": seconds}, None
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hedgerow.errors import Code
-from hedgerow.net.network import Array, Network, Route
+from hedgerow.net.network import Array, Network
 
 DIGEST_BYTES = 32
 _MOST_STAGES = 1 << 20
@@ -23,14 +23,7 @@ def exchange_all(network: Network, step: str, own: Array) -> dict[int, Array]:
     Where nobody lives, in a rehearsal, all say the same.
     """
     everybody = range(network.n)
-    plan = [Route(a, b, own.shape, own.dtype.name) for a in everybody for b in everybody if a != b]
-    if not network.local:
-        network.exchange(step, plan, {})
-        return dict.fromkeys(everybody, own)
-    (me,) = network.local
-    outbox = {k: own for k, route in enumerate(plan) if route.source == me}
-    heard = network.exchange(step, plan, outbox)
-    return {me: own} | {plan[k].source: array for k, array in heard.items()}
+    return network.exchange_all(step, dict.fromkeys(network.local or everybody, own), everybody)
 
 
 def agree_on_stages(network: Network, tags: Sequence[bytes]) -> int:

@@ -18,7 +18,6 @@ from hedgerow.parties.store.peer_trails import TrailClaim
 from hedgerow.parties.wire.handlers import (
     Caller,
     Incoming,
-    NoFields,
     RequestFields,
     verb,
 )
@@ -112,12 +111,11 @@ class RunVerbs:
         return self.manager.accept(text, by, signature, check=fields.check), None
 
     @verb("runs", ALL, twice=_READS)
-    def runs(self, caller: Caller, fields: NoFields, payload: Incoming) -> Answer:
+    def runs(self) -> Answer:
         """List the last 200 runs.
 
         Reply: ``party``, its name, and ``runs``.
         """
-        del caller, fields, payload
         runs = [run.to_fields() for run in self.manager.store.all()][-_MOST_LISTED:]
         for run in runs:
             # Errors are long, and many of them do not fit into one answer.
@@ -125,25 +123,21 @@ class RunVerbs:
         return {"party": self.manager.config.name, "runs": runs}, None
 
     @verb("run-show", ALL, twice=_READS)
-    def show(self, caller: Caller, fields: RunFields, payload: Incoming) -> Answer:
+    def show(self, fields: RunFields) -> Answer:
         """Tell all that may be told of a run.
 
         Reply: ``run``, ``state``, ``attempt``, ``generation``, ``waiting_for``, ``progress`` and
         more.
         """
-        del caller, payload
         return self.manager.show(fields.run), None
 
     @verb("run-job", ALL, twice=_READS)
-    def job_text(
-        self, caller: Caller, fields: RunFields, payload: Incoming
-    ) -> tuple[Fields, Payload]:
+    def job_text(self, caller: Caller, fields: RunFields) -> tuple[Fields, Payload]:
         """Give the text of the job of a run to those whom it concerns.
 
         They have posted it, take part, may ask what it makes, or own the rows. Reply: as payload
         the job as TOML. H871 for anybody else.
         """
-        del payload
         return {}, self.manager.job_for(fields.run, caller.name).to_toml().encode()
 
     @verb(
@@ -153,12 +147,11 @@ class RunVerbs:
         leaves="a line of the trail for a run that was open, which counted when it was posted or "
         "resumed.",
     )
-    def stop(self, caller: Caller, fields: GenerationFields, payload: Incoming) -> Answer:
+    def stop(self, caller: Caller, fields: GenerationFields) -> Answer:
         """Stop a run, for who has posted it and for owners of the rows.
 
         Reply: as of ``run-show``.
         """
-        del payload
         return self.manager.end(fields.run, caller.name, fields.generation), None
 
     @verb(
@@ -167,13 +160,12 @@ class RunVerbs:
         twice="a run that was resumed so often is left alone, also if it was stopped since.",
         leaves="lines of the trail, and what an attempt keeps: `state_bytes_per_member`.",
     )
-    def resume(self, caller: Caller, fields: ResumeFields, payload: Incoming) -> Answer:
+    def resume(self, caller: Caller, fields: ResumeFields) -> Answer:
         """Resume a run that has failed or was stopped, for those who may stop it.
 
         The leader of the run passes it on to who has not heard of it; H935 unless it is signed.
         Reply: as of ``run-show``.
         """
-        del payload
         manager, signature = self.manager, bytes.fromhex(fields.signature)
         by = caller.name if fields.by is None else fields.by
         if signature or caller.role == "server" or by != caller.name:
@@ -182,13 +174,12 @@ class RunVerbs:
         return manager.resume(fields.run, by, fields.generation, signature), None
 
     @verb("run-ready", PARTIES, twice=_READS)
-    def ready(self, caller: Caller, fields: CopyFields, payload: Incoming) -> Answer:
+    def ready(self, caller: Caller, fields: CopyFields) -> Answer:
         """Tell another party of a run how far this one is.
 
         Reply: as of ``run-show``, and ``busy``, the run of its worker, ``met`` and ``trail``. H936
         if the caller has shown another trail before, or has seen more of this one than there is.
         """
-        del payload
         # A state that was set back may not know the run, and that would be all to be heard of it.
         self.manager.store.trails.check_own(self.manager.config.name, fields.trail)
         found = self.manager.ready(fields.run, fields.hash)
@@ -206,13 +197,12 @@ class RunVerbs:
         leaves="lines of the trail and of the log of the run: `state_bytes_per_member`. Stages of "
         "the run go when it is closed, and what is kept of an upload when that is withdrawn.",
     )
-    def go(self, caller: Caller, fields: GoFields, payload: Incoming) -> Answer:
+    def go(self, caller: Caller, fields: GoFields) -> Answer:
         """Begin an attempt, because the leader of the run says so.
 
         Reply: ``trail``, with what the attempt has cost. H936 if the caller does not show the hash
         at the height that is remembered of it.
         """
-        del payload
         # What is refused for every caller comes first.
         self.manager.store.get(fields.run)
         trails = self.manager.store.trails

@@ -42,7 +42,7 @@ from hedgerow.parties.store.manifests import (
     seeds_held,
 )
 from hedgerow.parties.store.vault import read_arrays, write_arrays
-from hedgerow.parties.wire.handlers import Caller, Incoming, NoFields, RequestFields, verb
+from hedgerow.parties.wire.handlers import Caller, Incoming, RequestFields, verb
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.protocols.sharing.uploaded import HeldUpload, n_planes
 from hedgerow.secure.replicated.outside import Dealt
@@ -197,14 +197,11 @@ class UploadVerbs:
         self.state.folder(FOLDER)
 
     @verb("upload-check", ("owner",), twice="nothing changes.")
-    def check(
-        self, caller: Caller, fields: UploadCheckFields, payload: Incoming
-    ) -> tuple[Fields, Payload]:
+    def check(self, caller: Caller, fields: UploadCheckFields) -> tuple[Fields, Payload]:
         """Say whether an id is free, so that an owner finds out before it sends.
 
         Reply: ``server``, its number, and ``owner``, the caller's name.
         """
-        del payload
         self._check_free(caller.name, fields.id)
         self._check_population(fields.population)
         return {"server": self.server, "owner": caller.name}, None
@@ -246,14 +243,13 @@ class UploadVerbs:
         return {"server": self.server, "digest": terms.digest}, None
 
     @verb("uploads", ("owner", "analyst", "server"), twice="nothing changes.")
-    def list(self, caller: Caller, fields: NoFields, payload: Incoming) -> tuple[Fields, Payload]:
+    def list(self, caller: Caller) -> tuple[Fields, Payload]:
         """List public figures of all uploads; to an owner also what has become of its own.
 
         Reply: ``server``, its number, and as payload an object with ``uploads``. Of the caller's
         own, those that were withdrawn too, with ``runs`` that name them, ``since`` when they are
         here and when they were ``withdrawn``.
         """
-        del fields, payload
         rows = [manifest.summary() for manifest in list_uploads(self.state)]
         rows += [
             one for one in withdrawn_uploads(self.state).values() if one["owner"] == caller.name
@@ -275,15 +271,12 @@ class UploadVerbs:
         twice="an upload that is withdrawn stays so; what may be left of its part is removed.",
         leaves="a line of the trail, once for an upload, which counted when it was taken.",
     )
-    def withdraw(
-        self, caller: Caller, fields: WithdrawFields, payload: Incoming
-    ) -> tuple[Fields, Payload]:
+    def withdraw(self, caller: Caller, fields: WithdrawFields) -> tuple[Fields, Payload]:
         """Remove this server's part of an upload of the caller, or ask whether it would be.
 
         Its id stays used up, and what was charged for it stays charged. Reply: ``server``, its
         number, ``id`` and ``digest``. H947 while a run that names it is open.
         """
-        del payload
         upload, store = fields.id, open_store(self.state)
         gone = withdrawn_uploads(self.state).get(upload)
         figures = read_manifest(self.state, upload).summary() if gone is None else gone

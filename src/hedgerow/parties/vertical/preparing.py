@@ -25,7 +25,7 @@ from hedgerow.parties.store.meters import RunMeter
 from hedgerow.parties.vertical.peer_job import PivotJob
 from hedgerow.parties.vertical.prepared import MOST_TIMES, PreparedStock
 from hedgerow.parties.vertical.sessions import HolderSessions
-from hedgerow.parties.wire.handlers import Caller, Incoming, verb
+from hedgerow.parties.wire.handlers import Caller, verb
 from hedgerow.parties.wire.requests import Fields
 from hedgerow.protocols.pivot.programs import VERSION, prepare_stock
 
@@ -55,12 +55,11 @@ class PeerPreparations(HolderSessions):
         self._runs = runs
 
     @verb("peers-prepare", ("peer",), twice="it is made anew.", leaves=_LEAVES)
-    def ask(self, caller: Caller, fields: RunFields, payload: Incoming) -> tuple[Fields, None]:
+    def ask(self, caller: Caller, fields: RunFields) -> tuple[Fields, None]:
         """Make ahead, with the other peers, what a run uses up; for the operator of this one.
 
         Reply: ``sent``, bytes of payload by this peer, ``kept``, bytes on its disk, ``seconds``.
         """
-        del payload
         self.check_operator(caller)
         job, session = self._job(fields.run, caller), secrets.token_bytes(16)
         with ExitStack() as stack:
@@ -71,11 +70,8 @@ class PeerPreparations(HolderSessions):
             return self._make(job, session, doorway), None
 
     @verb("peers-meet", ("peer",), twice="a session is met once.", leaves=_LEAVES)
-    def meet(
-        self, caller: Caller, fields: MeetPeersFields, payload: Incoming
-    ) -> tuple[Fields, None]:
+    def meet(self, caller: Caller, fields: MeetPeersFields) -> tuple[Fields, None]:
         """Come to a preparation that another peer of a run has asked for."""
-        del payload
         job = self._job(fields.run, caller)
         self.check_holder(caller, job, fields.hash)
         session = bytes.fromhex(fields.session)

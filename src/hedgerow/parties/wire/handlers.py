@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -140,7 +141,8 @@ def verb(
 ) -> Callable[[_F], _F]:
     """Declare a method as what answers a verb; `Verb` has the rest, `expects` is another method.
 
-    The type of its argument ``fields`` is the model of the fields.
+    It takes whichever of ``caller``, ``fields`` and ``payload`` it needs; the type of ``fields`` is
+    the model of the fields.
     """
 
     def declare(function: _F) -> _F:
@@ -160,14 +162,26 @@ def declared_verbs(of: object) -> dict[str, Verb]:
         name, roles, twice, leaves, largest, expects = getattr(function, _DECLARED)
         found[name] = Verb(
             roles,
-            getattr(of, attribute),
-            fields=get_type_hints(function)["fields"],
+            _handler(getattr(of, attribute)),
+            fields=get_type_hints(function).get("fields", NoFields),
             largest=largest,
             expects=getattr(of, expects) if expects else None,
             twice=twice,
             leaves=leaves,
         )
     return found
+
+
+def _handler(method: Callable[..., tuple[Fields, Payload]]) -> Handler:
+    """Call a method with what it takes of a request."""
+    named = inspect.signature(method).parameters
+
+    @functools.wraps(method)
+    def call(caller: Caller, fields: Any, payload: Incoming) -> tuple[Fields, Payload]:
+        given = {"caller": caller, "fields": fields, "payload": payload}
+        return method(**{name: given[name] for name in given if name in named})
+
+    return call
 
 
 def find_verb(verbs: Mapping[str, Verb], name: str, caller: Caller) -> Verb:

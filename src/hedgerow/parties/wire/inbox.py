@@ -103,15 +103,12 @@ class Inbox:
         "counts once.",
         leaves="nothing. Letters are this party's own, in memory: 64 for each member.",
     )
-    def fetch(
-        self, caller: Caller, fields: InboxFields, payload: Incoming
-    ) -> tuple[Fields, Payload]:
+    def fetch(self, caller: Caller, fields: InboxFields) -> tuple[Fields, Payload]:
         """Bring the reply to a letter, and fetch the next one; waits if there is none.
 
         Reply: ``letter``, ``verb`` and ``fields``, with the payload of the letter; nothing where
         there is no letter.
         """
-        del payload
         end = time.monotonic() + min(fields.wait, MAX_WAIT_SECONDS)
         with self._changed:
             self._take_reply(caller.name, fields)

@@ -9,16 +9,13 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.privacy import Ledger, Opening
-from hedgerow.protocols.checkpoint import Checkpoints
-from hedgerow.protocols.hidden.id3 import NOTHING_KEPT, Progress, no_progress
 from hedgerow.protocols.hidden.model import SecretForest
 from hedgerow.protocols.hidden.options import ServerOptions, TreesOptions
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.predict import predict
-from hedgerow.protocols.hidden.protocol import Classified, HiddenProtocol, Made, Places, between
+from hedgerow.protocols.hidden.protocol import Classified, HiddenProtocol, Places, between
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.hidden.training import train_hidden
-from hedgerow.protocols.sharing.table import SecretTable
 from hedgerow.protocols.votes import votes
 from hedgerow.secure.argmax import argmax
 from hedgerow.secure.compare import equal, less_than
@@ -35,17 +32,7 @@ class HiddenTreeProtocol(HiddenProtocol):
 
     options_type: ClassVar[type[ServerOptions]] = TreesOptions
     plan_type: ClassVar[type[ServerPlan]] = HiddenPlan
-
-    def train(
-        self,
-        table: SecretTable,
-        plan: HiddenPlan,
-        ledger: Ledger,
-        progress: Progress = no_progress,
-        keep: Checkpoints = NOTHING_KEPT,
-    ) -> Made:
-        """Train. See `hedgerow.protocols.hidden.training.train_hidden`."""
-        return Made(train_hidden(table, plan, ledger, progress, keep).shares())
+    grow = staticmethod(train_hidden)
 
     def asks(self, plan: HiddenPlan, proba: bool) -> str:
         """Ask for distributions, or for classes."""

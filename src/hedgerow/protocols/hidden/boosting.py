@@ -52,7 +52,7 @@ from hedgerow.protocols.hidden.id3 import NOTHING_KEPT, GrownTrees, Progress, gr
 from hedgerow.protocols.hidden.model import SecretForest, forest
 from hedgerow.protocols.hidden.options import BoostingOptions, ServerOptions
 from hedgerow.protocols.hidden.predict import predict
-from hedgerow.protocols.hidden.protocol import Classified, HiddenProtocol, Made, Places, between
+from hedgerow.protocols.hidden.protocol import Classified, HiddenProtocol, Places, between
 from hedgerow.protocols.hidden.regression import MEMBER
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.sharing.table import SecretTable, check_slots
@@ -286,17 +286,7 @@ class HiddenBoostingProtocol(HiddenProtocol):
 
     options_type: ClassVar[type[ServerOptions]] = BoostingOptions
     plan_type: ClassVar[type[ServerPlan]] = BoostingPlan
-
-    def train(
-        self,
-        table: SecretTable,
-        plan: BoostingPlan,
-        ledger: Ledger,
-        progress: Progress = no_progress,
-        keep: Checkpoints = NOTHING_KEPT,
-    ) -> Made:
-        """Train. See `hedgerow.protocols.hidden.boosting.train_boosting`."""
-        return Made(train_boosting(table, plan, ledger, progress, keep).shares())
+    grow = staticmethod(train_boosting)
 
     def asks(self, plan: BoostingPlan, proba: bool) -> str:
         """Ask for values, for scores, from which probabilities follow, or for classes."""

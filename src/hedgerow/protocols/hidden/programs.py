@@ -7,16 +7,18 @@ of what is opened to it. A program is run by one server in its own process, or b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from hedgerow.errors import Code
+from hedgerow.net.network import Network
 from hedgerow.privacy import Leakage, Ledger, NoiseSource
 from hedgerow.privacy.leakage import Charges
 from hedgerow.protocols.checkpoint import restored
-from hedgerow.protocols.contract import Context
+from hedgerow.protocols.contract import Computed, Context
 from hedgerow.protocols.hidden.evaluation import (
     TABLE,
     EvaluationPlan,
@@ -242,10 +244,34 @@ def _ledger(context: Context) -> Ledger:
 
 
 def _engine(context: Context, leakage: Leakage, session: str = "") -> Engine:
-    """Return the engine of a context; a seed makes it repeatable and not private."""
-    seed = context.seed
-    if context.engine == "clear":
-        source = NoiseSource.system() if seed is None else NoiseSource.insecure_seeded(seed)
+    return server_engine(context.engine, context.network, leakage, session, context.seed)
+
+
+def server_engine(
+    computed: Computed,
+    network: Network | None,
+    leakage: Leakage,
+    session: str,
+    seed: int | None,
+    source: NoiseSource | None = None,
+) -> Engine:
+    """Return the engine of the servers here; a seed makes it repeatable and not private.
+
+    The `source` is of noise in the clear, by default of the seed; only shares need the network.
+    """
+    if computed == "clear":
+        if source is None:
+            source = NoiseSource.system() if seed is None else NoiseSource.insecure_seeded(seed)
         return ClearEngine(leakage, source, n_parties=SERVERS, everyone=EVERYONE)
+    assert network is not None
     insecure = None if seed is None else f"hedgerow seed {seed}".encode()
-    return ReplicatedEngine(context.network, leakage, session=session, insecure_seed=insecure)
+    return ReplicatedEngine(network, leakage, session=session, insecure_seed=insecure)
+
+
+def check_together(computed: Computed, servers: Collection[int]) -> None:
+    """Refuse, H501, to compute on plain numbers where not all servers are in this process."""
+    if computed == "clear" and len(servers) != SERVERS:
+        raise Code.BAD_PARAMETER.error(
+            expected="all three servers in one process that computes in the clear",
+            found=f"servers {sorted(servers)}",
+        )

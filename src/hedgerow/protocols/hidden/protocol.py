@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -85,6 +85,20 @@ class Places(NamedTuple):
 
 class HiddenProtocol(ServerProtocol):
     """Models of which nothing is published: how their answers are made and read."""
+
+    grow: ClassVar[Callable[..., SecretForest]]
+    """Trains, given all that `train` is."""
+
+    def train(
+        self,
+        table: SecretTable,
+        plan: Any,
+        ledger: Ledger,
+        progress: Progress = no_progress,
+        keep: Checkpoints = NOTHING_KEPT,
+    ) -> Made:
+        """Train. See `grow`."""
+        return Made(type(self).grow(table, plan, ledger, progress, keep).shares())
 
     def places(self, plan: Any, ranges: int) -> Places:
         """Return where a row may fall in an evaluation; H501 for numbers, and for votes."""

@@ -26,7 +26,7 @@ from hedgerow.protocols.hidden.id3 import NOTHING_KEPT, Progress, grow, no_progr
 from hedgerow.protocols.hidden.model import SecretForest, forest
 from hedgerow.protocols.hidden.options import RegressionOptions, ServerOptions
 from hedgerow.protocols.hidden.predict import predict
-from hedgerow.protocols.hidden.protocol import HiddenProtocol, Made
+from hedgerow.protocols.hidden.protocol import HiddenProtocol
 from hedgerow.protocols.hidden.regression_plan import FRACTION, RegressionPlan
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.sharing.table import SecretTable, check_slots
@@ -108,17 +108,7 @@ class HiddenRegressionProtocol(HiddenProtocol):
 
     options_type: ClassVar[type[ServerOptions]] = RegressionOptions
     plan_type: ClassVar[type[ServerPlan]] = RegressionPlan
-
-    def train(
-        self,
-        table: SecretTable,
-        plan: RegressionPlan,
-        ledger: Ledger,
-        progress: Progress = no_progress,
-        keep: Checkpoints = NOTHING_KEPT,
-    ) -> Made:
-        """Train. See `train_regression`."""
-        return Made(train_regression(table, plan, ledger, progress, keep).shares())
+    grow = staticmethod(train_regression)
 
     def answer_openings(self, plan: RegressionPlan, n: int, what: str = "value") -> list[Opening]:
         """Return what answers open; H501 for anything but values."""

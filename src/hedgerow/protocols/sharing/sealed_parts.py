@@ -12,6 +12,7 @@ whatever words arrive, they are bits.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.crypto.sealed import OVERHEAD, SealingKey, seal
-from hedgerow.errors import Code
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.secure.replicated.outside import (
@@ -36,6 +37,20 @@ from hedgerow.secure.secret import Engine, Secret, SecretBits, pack, words
 
 Parts = dict[int, list[Dealt | None]]
 """By server that lives here, its part of each array; None for one that did not open."""
+
+
+def write_keys(keys: Mapping[int, SealingKey]) -> bytes:
+    """Write the keys of the servers here, to be kept as secret as they are."""
+    return json.dumps([key.secret.hex() for key in keys.values()]).encode()
+
+
+def read_keys(kept: bytes, servers: Sequence[int]) -> dict[int, SealingKey]:
+    """Read what `write_keys` wrote of these servers; H840 for anything else."""
+    try:
+        found = [bytes.fromhex(text) for text in json.loads(kept)]
+        return {server: SealingKey(one) for server, one in zip(servers, found, strict=True)}
+    except (ValueError, TypeError, HedgerowError):
+        raise Code.ANSWERS_LOST.error(found="a state without its sealing keys") from None
 
 
 def seal_dealt(

@@ -263,8 +263,8 @@ class SecureOwner(Owner):
 
     The `server_keys`, in the order of the servers, must be authentic: taken from the job that all
     parties have agreed on, or heard from the servers themselves. Whoever could put two keys of its
-    own in their place would read the counts. None: `take_keys` comes before the first answer.
-    Errors as `Owner`, and H760 for keys that are not three different ones.
+    own in their place would read the counts. Errors as `Owner`, and H760 for keys that are not
+    three different ones.
 
     Reveals: nothing by itself. Once the servers have added noise, what the plan's releases list, to
     the public.
@@ -279,20 +279,13 @@ class SecureOwner(Owner):
         name: str,
         source: NoiseSource,
         ledger: Ledger | None = None,
-        server_keys: Sequence[bytes] | None = (),
+        server_keys: Sequence[bytes],
     ) -> None:
         self._splits = SecureSplits(plan)
-        self.server_keys: tuple[bytes, ...] = ()
-        if server_keys is not None:
-            self.take_keys(server_keys)
+        self.server_keys = _check_keys(server_keys)
         super().__init__(table, plan, name=name, source=source, ledger=ledger)
 
-    def take_keys(self, server_keys: Sequence[bytes]) -> None:
-        """Take the servers' public keys, as for the parameter `server_keys`."""
-        self.server_keys = _check_keys(server_keys)
-
     def _check(self, ask: Ask) -> None:
-        _check_keys(self.server_keys)
         due = 0 if self._round < 0 else self._round + _ROUNDS
         if self._round < ask.round != due:
             raise Code.BAD_ASK.error(expected=f"round {due}", found=f"round {ask.round}")

@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from hedgerow import jsonfile
-from hedgerow.crypto.sealed import KEY_BYTES, SealingKey
+from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code
 from hedgerow.net.network import MAX_MAIL_BYTES
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.contract import Context, Program
+from hedgerow.protocols.sharing.sealed_parts import read_keys, write_keys
 from hedgerow.protocols.topdown.coordinator import Coordinator, CoordinatorTraffic, Dropouts
 from hedgerow.protocols.topdown.owner import Owner, SecureOwner
 from hedgerow.protocols.topdown.plan import TopDownPlan
@@ -149,7 +150,7 @@ def owner(context: Context) -> bytes:
     network.most_mail = longest_mail(plan)
     asker = coordinator_seat(plan)
     known: dict[str, Any] = {"name": context.members[me], "source": context.source}
-    kind = Owner
+    kind: type[Owner] = Owner
     if asker:
         kind = SecureOwner
         keys = [network.receive(KEY, me, [server])[1] for server in range(SERVERS)]
@@ -243,8 +244,8 @@ def _servers(context: Context) -> SecureServers:
     state, keys = b"", {party: SealingKey() for party in network.local}
     if kept is not None:
         head, _, state = kept.partition(b"\n")
-        keys = _read_keys(head, network.local)
-    secret = json.dumps([keys[party].secret.hex() for party in network.local]).encode()
+        keys = read_keys(head, network.local)
+    secret = write_keys(keys)
 
     def keep(state: bytes) -> None:
         memory.keep(secret + b"\n" + state)
@@ -262,13 +263,3 @@ def _servers(context: Context) -> SecureServers:
     servers.ledger = context.ledger or servers.ledger
     keep(servers.state())
     return servers
-
-
-def _read_keys(head: bytes, local: Sequence[int]) -> dict[int, SealingKey]:
-    try:
-        found = [bytes.fromhex(text) for text in json.loads(head)]
-        if [len(one) for one in found] != [KEY_BYTES] * len(local):
-            raise ValueError("keys of other servers")
-    except (ValueError, TypeError):
-        raise Code.ANSWERS_LOST.error(found="a state without its sealing keys") from None
-    return {party: SealingKey(one) for party, one in zip(local, found, strict=True)}

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from hedgerow.net.meter import Reading
 from hedgerow.net.network import Network
 from hedgerow.options import check_option
 from hedgerow.privacy import Ledger, NoiseSource
-from hedgerow.protocols.contract import Context
+from hedgerow.protocols.contract import Computed, Context
 from hedgerow.protocols.run import LIMIT, EngineName, check_alike
 from hedgerow.protocols.topdown.coordinator import CoordinatorTraffic, Dropouts
 from hedgerow.protocols.topdown.options import read_plan
@@ -91,7 +91,7 @@ def run_topdown(
     members = (*SERVER_NAMES[:first], "coordinator", *tables)
     if engine == "processes":
         return _in_processes(plan, tables, members, seed)
-    computed: Literal["clear", "replicated"] = "clear" if engine == "clear" else "replicated"
+    computed: Computed = "clear" if engine == "clear" else "replicated"
     settings: dict[str, Any] = {
         "plan": plan,
         "job": Owners(tuple(tables)),

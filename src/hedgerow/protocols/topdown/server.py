@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,13 @@ from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.network import Network
 from hedgerow.privacy import Leakage, Ledger, NoiseSource
-from hedgerow.protocols.hidden.programs import SEEDED, mark_collusion
+from hedgerow.protocols.contract import Computed
+from hedgerow.protocols.hidden.programs import (
+    SEEDED,
+    check_together,
+    mark_collusion,
+    server_engine,
+)
 from hedgerow.protocols.sharing.sealed_parts import Parts
 from hedgerow.protocols.topdown.agreement import Stage, agree, await_kept
 from hedgerow.protocols.topdown.growth import TreeShape
@@ -51,15 +57,13 @@ from hedgerow.protocols.topdown.wire import (
     pack,
     unpack,
 )
-from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.secure.replicated.core import EVERYONE, SERVERS
+from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Engine, Secret
 
 _VERSION = 2
 _RINGS = ("uint16", "uint32", "uint64")
-Computed = Literal["clear", "replicated"]
 
 
 @dataclass(frozen=True)
@@ -111,11 +115,7 @@ class SecureServers:
             raise Code.BAD_PARAMETER.error(
                 expected="keys of servers 0, 1 and 2", found=f"keys of {sorted(self.keys)}"
             )
-        if computed == "clear" and len(self.keys) != SERVERS:
-            raise Code.BAD_PARAMETER.error(
-                expected="all three servers in one process that computes in the clear",
-                found=f"servers {sorted(self.keys)}",
-            )
+        check_together(computed, self.keys)
         self.shape = TreeShape(plan)
         self.leakage: list[Leakage] = []
         self.ledger = _ledger_of(plan) if ledger is None else ledger
@@ -160,12 +160,6 @@ class SecureServers:
             known["times"] += row["times"]
             known["values"] += row["values"]
         return list(rows.values())
-
-    def close(self) -> None:
-        """Leave the network in good order."""
-        if self._network is not None:
-            self._network.close()
-            self._network = None
 
     def _answer(
         self, question: Ask, asked: Mapping[int, Ask], shape: TreeShape, last: LastQuestion | None
@@ -226,12 +220,8 @@ class SecureServers:
         return found
 
     def _engine(self, leakage: Leakage, number: int) -> Engine:
-        if self.computed == "clear":
-            return ClearEngine(leakage, self._source, n_parties=SERVERS, everyone=EVERYONE)
-        assert self._network is not None
-        seed = None if self._seed is None else f"hedgerow seed {self._seed}".encode()
-        session = f"{self.plan.digest} {number}"
-        return ReplicatedEngine(self._network, leakage, session=session, insecure_seed=seed)
+        how, session = self.computed, f"{self.plan.digest} {number}"
+        return server_engine(how, self._network, leakage, session, self._seed, self._source)
 
     def _open_parts(self, question: Ask, asked: Mapping[int, Ask], looked_at: TreeShape) -> Parts:
         phase = OF_OWNERS[question.phase]

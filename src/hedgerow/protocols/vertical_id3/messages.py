@@ -350,21 +350,8 @@ _CODECS: dict[str, _Codec] = {
 
 _KINDS: dict[int, type[Message]] = {
     kind.KIND: kind
-    for kind in (
-        *(Announce, BringSet, PassSet, Common, Sum, CompareStart, CompareReply, AskLeaf),
-        *(
-            LeafReply,
-            AskGain,
-            GainReply,
-            Split,
-            SubtreeGrown,
-            Classify,
-            Answers,
-            AnswersKept,
-            Ready,
-        ),
-        *(SealedSet, AskServers, BeginServers, Half, Over, Refused),
-    )
+    for kind in (*Message.__subclasses__(), *NodeCall.__subclasses__())
+    if kind is not NodeCall
 }
 
 

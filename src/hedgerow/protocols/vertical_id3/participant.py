@@ -160,7 +160,7 @@ class SiteProgram:
         if self._secret is not None:
             self._secret.prepare(session)
             mark_secret(site.ledger, job)
-        due = session.growth_releases(f"site {site.index}", earlier=site.earlier)
+        due = session.growth_releases(f"site {site.index}")
         site.declare(session.growth_openings(site.index), due)
 
     def _handle(self, sender: int, message: Message) -> Task[None] | None:

@@ -82,19 +82,18 @@ class Session:
     announced: Mapping[int, Announced]
     secret: bool
 
-    def releases(self, of: str | None = None, *, earlier: int = 0) -> list[Release]:
+    def releases(self, of: str | None = None) -> list[Release]:
         """Return the charges: for every audience why its values are exact, or what noise costs.
 
-        The servers charge everybody's, since they open values to all; `earlier` attempts that had
-        begun to count are charged to those who took part.
+        The servers charge everybody's, since they open values to all.
         """
-        return [*self.setup_releases(of), *self.growth_releases(of, earlier=earlier)]
+        return [*self.setup_releases(of), *self.growth_releases(of)]
 
     def setup_releases(self, of: str | None = None) -> list[Release]:
         """Return the charges that come before any size is announced."""
         return _charged_by(of, exact_releases(self.setup()))
 
-    def growth_releases(self, of: str | None = None, *, earlier: int = 0) -> list[Release]:
+    def growth_releases(self, of: str | None = None) -> list[Release]:
         """Return the charges that come when all sizes are announced."""
         noise = [] if self.noise is None else self.noise.releases()
         due = [one for site in self._sites for one in self.growth_openings(site)]
@@ -105,7 +104,7 @@ class Session:
         before = exact_releases(self.setup())
         found = [*published_releases(self.job), *noise]
         found += [one for one in exactly if one not in before]
-        return [*_charged_by(of, found), *earlier_releases(self, earlier)]
+        return _charged_by(of, found)
 
     def openings(self, of: str | None = None) -> list[Opening]:
         """Return what may be learned, at most so often: setting up, growing and answering.
@@ -296,17 +295,6 @@ def secret_releases(session: Session) -> list[Release]:
     finite = session.drawn.delta
     return [
         replace(release, delta=max(release.delta, finite)) for release in session.noise.releases()
-    ]
-
-
-def earlier_releases(session: Session, attempts: int) -> list[Release]:
-    """Return what attempts that failed have cost those who took part; the public saw nothing."""
-    parties = [f"site {site}" for site in range(session.job.n_sites)]
-    return [
-        replace(release, audience=audience, reason=f"{release.reason}, in earlier attempt {i}")
-        for i in range(1, attempts + 1)
-        for audience in (*parties, ALL_SERVERS)
-        for release in secret_releases(session)
     ]
 
 

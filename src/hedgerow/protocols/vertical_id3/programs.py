@@ -20,7 +20,6 @@ A ledger that is given is new: sizes decide what there is to charge, and the pro
 from __future__ import annotations
 
 import hashlib
-import json
 import struct
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -38,6 +37,7 @@ from hedgerow.privacy import Leakage, Ledger, NoiseSource
 from hedgerow.privacy.source import SEED_BYTES
 from hedgerow.protocols.contract import Context, Program
 from hedgerow.protocols.sharing.saying import said_by_all
+from hedgerow.protocols.sharing.sealed_parts import read_keys, write_keys
 from hedgerow.protocols.vertical_id3.leakage import TOKEN
 from hedgerow.protocols.vertical_id3.messages import (
     OVER,
@@ -422,11 +422,7 @@ def _sealing_keys(context: Context) -> dict[int, SealingKey]:
     """
     local, kept = context.network.local, context.memory.load()
     if kept is not None:
-        try:
-            found = [bytes.fromhex(text) for text in json.loads(kept)]
-            return {i: SealingKey(one) for i, one in zip(local, found, strict=True)}
-        except (ValueError, TypeError, HedgerowError):
-            raise Code.ANSWERS_LOST.error(found="a state without its sealing keys") from None
+        return read_keys(kept, local)
     keys = {party: SealingKey() for party in local}
     if context.seed is not None:
         texts = {party: f"hedgerow server {party} seed {context.seed}".encode() for party in local}
@@ -434,7 +430,7 @@ def _sealing_keys(context: Context) -> dict[int, SealingKey]:
             party: SealingKey(hashlib.blake2b(text, digest_size=KEY_BYTES).digest())
             for party, text in texts.items()
         }
-    context.memory.keep(json.dumps([keys[party].secret.hex() for party in local]).encode())
+    context.memory.keep(write_keys(keys))
     return keys
 
 
@@ -468,10 +464,9 @@ def _next_question(
         named = ServerQuestion(party, from_bytes(asks[LEADER], f"party {party}").call)
         send_next(network, named)
     else:
-        following = receive_next(network)
-        if not isinstance(following, ServerQuestion) or following.sender not in sites:
+        named = receive_next(network)
+        if named.sender not in sites:
             raise bad_message(f"server {LEADER}", "the order of no question")
-        named = following
     # Every site writes to the three servers in the same order.
     others = (party for party in network.local if party != LEADER)
     asks |= {party: network.receive(MESSAGE, party, [named.sender])[1] for party in others}

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from operator import or_
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from hedgerow.net.meter import Reading
 from hedgerow.net.network import Network
 from hedgerow.options import check_option
 from hedgerow.privacy import Leakage, Ledger, NoiseSource
-from hedgerow.protocols.contract import Context
+from hedgerow.protocols.contract import Computed, Context
 from hedgerow.protocols.run import LIMIT, EngineName, check_alike
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.messages import Token
@@ -93,7 +93,7 @@ def run_vertical(
     base, members = first_site(plan), members_of(plan)
     if engine == "processes":
         return _in_processes(plan, tables, members, seed)
-    computed: Literal["clear", "replicated"] = "clear" if engine == "clear" else "replicated"
+    computed: Computed = "clear" if engine == "clear" else "replicated"
     drawn = sources or [_source(i, seed) for i in range(len(tables))]
 
     def attend(network: Network) -> Any:

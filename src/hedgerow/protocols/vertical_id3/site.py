@@ -159,8 +159,7 @@ class Site:
 
     Keys, shuffles and masks come from `entropy`, noise from `source`: the operating system's unless
     a test passes seeded ones. The ledger is charged with what this site and the public learn,
-    before the tree grows; `earlier` attempts that failed after they had begun to count are charged
-    too, since their noisy counts were seen.
+    before the tree grows.
 
     `nodes` are all that this site stores of the tree, `root` is known at its end, `kept` are
     answers that the class site kept to itself. `open_questions` are calls that wait for answers,
@@ -183,7 +182,6 @@ class Site:
         entropy: Entropy = os.urandom,
         source: NoiseSource | None = None,
         ledger: Ledger | None = None,
-        earlier: int = 0,
     ) -> None:
         if job.knows_class(index) != (table.labels is not None):
             raise Code.BAD_SITES.error(
@@ -193,7 +191,6 @@ class Site:
         self.cipher = cipher or Curve25519Cipher()
         self.entropy, self.source = entropy, source or NoiseSource.system()
         self.ledger = ledger or Ledger()
-        self.earlier = earlier
         self.meter = SiteMeter()
         self.leakages: list[Leakage] = []
         self.announced: dict[int, Announced] = {}

@@ -35,9 +35,7 @@ def vote_scale(query_epsilon: float) -> float:
     return 2 / query_epsilon
 
 
-def answers_release(
-    query_epsilon: float, n_classes: int, times: int, audience: str = "analyst"
-) -> Release:
+def answers_release(query_epsilon: float, n_classes: int, times: int) -> Release:
     """Return what a number of answers cost, as the ledger writes it."""
     mechanism = vote_mechanism(query_epsilon)
     return Release(
@@ -46,7 +44,7 @@ def answers_release(
         delta=precision(mechanism, n_classes).delta,
         sensitivity=mechanism.sensitivity,
         scope=SCOPE,
-        audience=audience,
+        audience="analyst",
         reason=ANSWERS,
         times=times,
         variables=n_classes,

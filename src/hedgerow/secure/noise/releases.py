@@ -188,13 +188,7 @@ def noisy_max(
 
 
 def open_noisy_max(
-    scores: Secret,
-    mechanism: NoisyMax,
-    charge: Charge,
-    *,
-    bound: int,
-    name: str,
-    valid: Secret | ArrayLike | None = None,
+    scores: Secret, mechanism: NoisyMax, charge: Charge, *, bound: int, name: str
 ) -> NDArray[np.int64] | None:
     """Choose as `noisy_max` does and open the index to the audience of the charge.
 
@@ -207,7 +201,7 @@ def open_noisy_max(
 
     Returns int64 (...,), or None where the audience does not live here.
     """
-    chosen = noisy_max(scores, mechanism, charge, bound=bound, valid=valid)
+    chosen = noisy_max(scores, mechanism, charge, bound=bound)
     index = (chosen * np.arange(scores.shape[-1])).sum(axis=-1)
     opened: NDArray[Any] | None = scores.engine.open(index, name, charge.audience)
     return None if opened is None else opened.astype(np.int64)

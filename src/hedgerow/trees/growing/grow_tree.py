@@ -83,20 +83,14 @@ def grow_cart(
     return grow(encoded.domain, rows, search, limits, centre=splitter == "best")
 
 
-def grow_id3(
-    encoded: Encoded,
-    *,
-    criterion: str = "entropy",
-    max_depth: int | None = None,
-    n_threads: int | None = None,
-) -> Tree:
+def grow_id3(encoded: Encoded, *, criterion: str = "entropy", max_depth: int | None = None) -> Tree:
     """Grow a tree with one branch per bin, each attribute at most once on a path.
 
     A node is a leaf if it is pure or empty, if no attribute is left, or at `max_depth`. An empty
     leaf has the distribution of its parent and weight 0. Of equally good attributes the first wins.
     ``"entropy"`` and ``"gain"`` choose the same. `max_depth` is at least 1.
     """
-    rows = Rows(encoded, Candidates.from_domain(encoded.domain, "wary"), n_threads=n_threads)
+    rows = Rows(encoded, Candidates.from_domain(encoded.domain, "wary"))
     if not rows.has_classes:
         raise Code.BAD_TARGET.error(
             found="a target without classes", expected="a target with classes"

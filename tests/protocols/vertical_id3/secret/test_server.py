@@ -41,13 +41,7 @@ from tests.net.net_parties import Club
 from tests.protocols.vertical_id3.ppid3_runs import PAPER, dealt, weather
 from tests.protocols.vertical_id3.secret.secret_runs import tables_of
 
-SAID: list[order.Next] = [
-    ServerQuestion(2, 3 << 48 | 9),
-    "wait",
-    ServerQuestion(0, 1),
-    "wait",
-    "end",
-]
+SAID = [ServerQuestion(2, 3 << 48 | 9), ServerQuestion(0, 1), ServerQuestion(0, 0)]
 
 
 @pytest.fixture
@@ -58,7 +52,7 @@ def club(tmp_path: Path) -> Club:
 def test_the_others_hear_what_server_0_says(club: Club) -> None:
     meters = []
 
-    def program(network: Network) -> list[order.Next]:
+    def program(network: Network) -> list[ServerQuestion]:
         (party,) = network.local
         if party != LEADER:
             return [receive_next(network) for _ in SAID]
@@ -74,7 +68,9 @@ def test_the_others_hear_what_server_0_says(club: Club) -> None:
     assert (sent.rounds, sent.payload) == (len(SAID), len(SAID) * 2 * 11)
 
 
-@pytest.mark.parametrize("data", [b"\x03" + bytes(10), b"\x00\x01" + bytes(9)])
+@pytest.mark.parametrize(
+    "data", [b"\x03" + bytes(10), bytes(11), b"\x02" + bytes(10), b"\x00\x01" + bytes(9)]
+)
 def test_what_is_no_order(club: Club, data: bytes) -> None:
     def program(network: Network) -> str:
         (party,) = network.local

@@ -11,7 +11,7 @@ halves of the answer. For each question:
 
 Sites ask at the same time, and their questions reach each server in another order. So server 0
 names the next one of those that have reached it (`send_next`, `receive_next`), and the two others
-wait for it if need be. While there is nothing to do it says that, so as not to be taken for lost.
+wait for it if need be.
 
 Reveals: to the servers, who asks about which sites and in how many groups they bring their sets; to
 the site that asks, the sizes of the full intersections, or the site with the best attribute.
@@ -24,7 +24,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,8 @@ from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.network import Network, Route
 from hedgerow.privacy import Leakage, Ledger, NoiseSource
-from hedgerow.protocols.hidden.programs import SEEDED
+from hedgerow.protocols.contract import Computed
+from hedgerow.protocols.hidden.programs import SEEDED, check_together, server_engine
 from hedgerow.protocols.sharing.sealed_parts import Parts, bits_of, fitting, open_dealt, secret_of
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.leakage import ANNOUNCED, Announced, possible_groups
@@ -59,18 +60,15 @@ from hedgerow.protocols.vertical_id3.plan import (
     sizes_of,
 )
 from hedgerow.protocols.vertical_id3.secret.sums import all_same, best_site, joint_counts
-from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.noise.discrete import two_sided_geometric
 from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.secure.replicated.core import EVERYONE, SERVERS
+from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.secure.replicated.outside import open_halves
 from hedgerow.secure.secret import Engine, Secret
 
-Computed = Literal["clear", "replicated"]
-
 LEADER = 0
 STEP = "next question"
-_WAIT, _ASKED, _END = range(3)
+_ASKED = 1
 _ORDER = struct.Struct("<BHQ")
 
 
@@ -82,7 +80,6 @@ class ServerQuestion(NamedTuple):
 
 
 Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
-Next = ServerQuestion | Literal["wait", "end"]
 
 
 class CountServers:
@@ -90,7 +87,6 @@ class CountServers:
 
     `meet` returns a network of the three, once, at the first question; `computed` "clear" is one
     process with all three keys that computes on plain numbers. A `seed` is recorded as not private.
-    `earlier` attempts at the same tree that failed after they had begun to count are charged too.
     """
 
     def __init__(
@@ -101,21 +97,16 @@ class CountServers:
         *,
         computed: Computed = "replicated",
         seed: int | None = None,
-        earlier: int = 0,
         ledger: Ledger | None = None,
     ) -> None:
         own = {server: key.public.hex() for server, key in keys.items()}
         if not own or any(job.server_keys[s : s + 1] != (key,) for s, key in own.items()):
             raise Code.BAD_SITES.error(found=f"other keys than those of servers {sorted(own)}")
-        if computed == "clear" and len(own) != SERVERS:
-            raise Code.BAD_PARAMETER.error(
-                expected="all three servers in one process that computes in the clear",
-                found=f"servers {sorted(own)}",
-            )
+        check_together(computed, own)
         self.job, self.keys, self.computed = job, dict(keys), computed
         self.ledger = ledger or Ledger()
         self.leakage: Leakage | None = None
-        self._meet, self._seed, self._earlier = meet, seed, earlier
+        self._meet, self._seed = meet, seed
         self._session: Session | None = None
         self._network: Network | None = None
         self._engine: Engine | None = None
@@ -167,10 +158,6 @@ class CountServers:
         self._note(message)
         name, shape = _answer_of(self.job, message)
         self.leakage.check(name, f"site {message.counter}", shape)
-
-    def forget(self) -> None:
-        """Forget the keys: parts that somebody has kept cannot be opened here any more."""
-        self.keys.clear()
 
     def finish(self) -> None:
         """Return once the three servers have completed every step."""
@@ -245,7 +232,7 @@ class CountServers:
 
     def _begin(self, session: Session) -> None:
         """Declare and charge what the run opens, and meet the other servers."""
-        self.ledger.charge(*session.releases(ALL_SERVERS, earlier=self._earlier))
+        self.ledger.charge(*session.releases(ALL_SERVERS))
         mark_secret(self.ledger, self.job)
         if self._seed is not None:
             self.ledger.mark_not_private(SEEDED)
@@ -260,18 +247,14 @@ class CountServers:
             return self._engine
         assert leakage is not None
         assert self._session is not None
-        if self.computed == "clear":
-            source = NoiseSource.system()
-            if seed is not None:
-                source = NoiseSource.insecure_seeded(int(seed) << 64 | question.call)
-            return ClearEngine(leakage, source, n_parties=SERVERS, everyone=EVERYONE)
-        if self._network is None:
+        if self.computed != "clear" and self._network is None:
             self._network = self._meet()
         # Servers that were told other sizes find out at their first message.
-        name, key = self._session.digest.hex(), None
+        name, source = self._session.digest.hex(), None
         if seed is not None:
-            name, key = f"{name} {question.call}", f"hedgerow seed {seed}".encode()
-        return ReplicatedEngine(self._network, leakage, session=name, insecure_seed=key)
+            name = f"{name} {question.call}"
+            source = NoiseSource.insecure_seeded(int(seed) << 64 | question.call)
+        return server_engine(self.computed, self._network, leakage, name, seed, source)
 
     def _hang_up(self, error: HedgerowError) -> None:
         """Tell the other servers that this run has failed here."""
@@ -363,25 +346,19 @@ def _may_bring(session: Session, site: int, question: AskServers) -> set[int]:
     return {job.n_classes} if job.class_at == site else {1}
 
 
-def send_next(network: Network, following: Next) -> None:
+def send_next(network: Network, following: ServerQuestion) -> None:
     """Tell the two other servers what comes next, as server 0."""
-    if isinstance(following, ServerQuestion):
-        data = _ORDER.pack(_ASKED, *following)
-    else:
-        data = _ORDER.pack(_WAIT if following == "wait" else _END, 0, 0)
-    payload = np.frombuffer(data, dtype=np.uint8)
+    payload = np.frombuffer(_ORDER.pack(_ASKED, *following), dtype=np.uint8)
     _exchange(network, dict.fromkeys(range(SERVERS - 1), payload))
 
 
-def receive_next(network: Network) -> Next:
-    """Hear what comes next, as one of the two other servers; H806 if it is neither of these."""
+def receive_next(network: Network) -> ServerQuestion:
+    """Hear what comes next, as one of the two other servers; H806 if it is no question."""
     (received,) = _exchange(network, {}).values()
     kind, sender, call = _ORDER.unpack(received.tobytes())
-    if kind == _ASKED:
-        return ServerQuestion(sender, call)
-    if kind > _END or sender or call:
+    if kind != _ASKED:
         raise Code.BAD_FRAME.error(found=f"an order of kind {kind} from server {LEADER}")
-    return "wait" if kind == _WAIT else "end"
+    return ServerQuestion(sender, call)
 
 
 def _exchange(network: Network, outbox: dict[int, Bytes]) -> dict[int, Bytes]:
