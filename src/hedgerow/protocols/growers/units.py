@@ -42,6 +42,11 @@ class Units:
         return 1 << self.bits
 
     @property
+    def counts(self) -> range:
+        """All numbers of units that a target may have."""
+        return range(-self.most, self.most + 1)
+
+    @property
     def centre(self) -> float:
         """Target of 0 units."""
         return self.low + self.half
