@@ -17,6 +17,7 @@ from sklearn.datasets import load_breast_cancer
 from hedgerow.protocols.pivot.growth import PeerTrees
 from hedgerow.protocols.pivot.options import PivotOptions
 from hedgerow.protocols.pivot.plan import Hide, PivotPlan
+from hedgerow.protocols.pivot.run import PivotRun
 from hedgerow.protocols.pivot.trees import opened_trees
 from hedgerow.tables import Domain, Encoded, encode
 from hedgerow.trees.tree import Tree
@@ -52,9 +53,9 @@ def patients() -> Encoded:
 def labels_by_collusion(hide: Hide) -> Guess:
     """Attack as in example 1: those who have all the columns infer the labels of another."""
     rows = patients()
-    plan, model = _grown(rows, hide, _ALL_BUT_THE_TARGET, target_at=2)
+    plan, run = grown(rows, hide, _ALL_BUT_THE_TARGET, target_at=2)
     actual = np.asarray(rows.target) == 1
-    right = [np.mean((t.predict_class(rows.bins) == 1) == actual) for t in _trees(plan, model)]
+    right = [np.mean((t.predict_class(rows.bins) == 1) == actual) for t in _trees(plan, run)]
     return Guess(float(np.mean(right)), _base(actual))
 
 
@@ -67,11 +68,11 @@ def sides_by_collusion(hide: Hide) -> Guess:
     rows = patients()
     truth = in_the_clear(rows, _plan(rows, hide, _ALL_BUT_THE_TARGET, 2))[0]
     owners = [2 if j == truth.feature[0] else 0 for j in range(COLUMNS)]
-    plan, model = _grown(rows, hide, owners, target_at=1)
+    plan, run = grown(rows, hide, owners, target_at=1)
     actual, target = rows.bins[:, truth.feature[0]] <= truth.cut[0], np.asarray(rows.target)
     of_class = [float(np.mean((target == label) == actual)) for label in (0, 1)]
     right = []
-    for found in _trees(plan, model):
+    for found in _trees(plan, run):
         # Which class stands left of the root, by the leaves below it.
         on_left = [int(found.labels[leaf]) for leaf in _below(found, int(found.first_child[0]))]
         votes = np.bincount(on_left, minlength=2)
@@ -100,28 +101,28 @@ def _plan(rows: Encoded, hide: Hide, owners: list[int], target_at: int) -> Pivot
     return replace(plan, target_at=target_at)
 
 
-def _grown(
+def grown(
     rows: Encoded, hide: Hide, owners: list[int], target_at: int
-) -> tuple[PivotPlan, PeerTrees]:
+) -> tuple[PivotPlan, PivotRun]:
+    """Grow the tree that is attacked."""
     plan = _plan(rows, hide, owners, target_at)
-    model = train(rows, plan).model
-    assert isinstance(model, PeerTrees)
-    return plan, model
+    return plan, train(rows, plan)
 
 
-def _trees(plan: PivotPlan, tree: PeerTrees) -> list[Tree]:
-    """Return trees that fit what was opened: the one, or drawn ones."""
-    if plan.hide == "nothing":
-        return opened_trees(plan, tree)
-    rng, those = np.random.default_rng(0), plan.layout.candidates
-    found = []
-    for _ in range(DRAWS):
-        chosen = []
-        for group in tree.groups:
-            fits = [np.flatnonzero(those.feature == feature) for feature in group]
-            chosen.append(np.array([rng.choice(few) for few in fits], dtype=np.int64))
-        labels = np.eye(plan.classes or 0, dtype=np.int64)
-        leaves = labels[rng.integers(0, plan.classes or 0, tree.shape.n_leaves)]
+def _trees(plan: PivotPlan, run: PivotRun) -> list[Tree]:
+    """Return trees that fit all that was opened: the one, or drawn ones."""
+    tree, rng = run.model, np.random.default_rng(0)
+    assert isinstance(tree, PeerTrees)
+    assert plan.shown is not None
+    fits = [[np.flatnonzero(plan.shown == value) for value in group] for group in tree.groups]
+    labels = np.eye(plan.classes or 0, dtype=np.int64)
+    found: list[Tree] = []
+    is_seen = tree.opened is not None and all(few.size == 1 for group in fits for few in group)
+    for _ in range(1 if is_seen else DRAWS):
+        chosen = [np.array([rng.choice(few) for few in group], dtype=np.int64) for group in fits]
+        leaves = tree.opened
+        if leaves is None:
+            leaves = labels[rng.integers(0, len(labels), tree.shape.n_leaves)]
         drawn = replace(tree, groups=chosen, opened=leaves, choices=None, leaves=None)
         found += opened_trees(replace(plan, hide="nothing"), drawn)
     return found

@@ -87,6 +87,14 @@ def strike(case: Case, victim: str, strikes: list[Strike], name: str) -> list[St
     return [tuple(each) for each in left]
 
 
+@pytest.mark.parametrize("case", ["pivot-tree, enhanced"], indirect=True)
+def test_a_peer_that_is_killed_between_two_stages(case: Case) -> None:
+    """One strike by default; the tree is that of one process, paid for once."""
+    assert strike(case, "rook", [("keep a stage", "after", "kill")], "struck") == []
+    case.result("struck")
+    case.check(["struck"])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["kill", "reset"])
 def test_whoever_is_struck_wherever(case: Case, what: str, record_property: Any) -> None:

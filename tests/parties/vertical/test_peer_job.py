@@ -17,6 +17,7 @@ from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
 from hedgerow.parties.vertical.peer_job import PivotJob
 from hedgerow.protocols.vertical_id3.leakage import PUBLISHED
+from hedgerow.tables import Target
 from tests.parties.vertical.peer_towns import PEERS, PeerTown, job_dict, make_job
 from tests.parties.vertical.site_towns import make_job as site_job
 from tests.parties.wire.parties_calls import refuses
@@ -118,14 +119,26 @@ def test_what_a_peer_lacks_is_refused_before_anything_is_charged(tmp_path: Path)
     config = town.parties["rook"]
     accounts = Accounts(config.state, Policy.load(config.folder))
 
-    def refusal(code: Code, **changes: Any) -> str:
+    def refused(code: Code, **changes: Any) -> HedgerowError:
         job, policy = make_job(**changes), Policy.load(config.folder)
-        return refuses(code, lambda: admit(job, "wren", config, policy, accounts)).found
+        return refuses(code, lambda: admit(job, "wren", config, policy, accounts))
+
+    def refusal(code: Code, **changes: Any) -> str:
+        return refused(code, **changes).found
 
     admit(make_job(), "wren", config, Policy.load(config.folder), accounts)
-    # Numbers of so many rows, times the grid of scores, fit into no ring.
-    room = WEATHER.model_copy(update={"capacity": 1 << 31}).to_dict()
-    assert "64" in refusal(Code.BAD_PARAMETER, domain=room)
+    # Rings are too small for the counts of so many rows, for their scores, and for sums of numbers.
+    play = Target(name="play", bounds=(0.0, 1.0))
+    for capacity, target, ring, bound in (
+        (1 << 31, WEATHER.target, "Z_2^32", "2,147,483,646"),
+        (1 << 30, WEATHER.target, "Z_2^64", "2**61"),
+        (1 << 26, play, "Z_2^32", "67,108,863"),
+    ):
+        room = WEATHER.model_copy(update={"capacity": capacity, "target": target}).to_dict()
+        said = refused(Code.BAD_PARAMETER, domain=room)
+        assert ring in said.expected
+        assert bound in said.expected
+        assert f"{capacity:,}" in said.found
     no_room = WEATHER.model_copy(update={"capacity": None}).to_dict()
     refusal(Code.MISSING_CAPACITY, domain=no_room)
     swapped = HELD | {"heron": ["humidity", "wind", "play"], "rook": ["outlook"]}

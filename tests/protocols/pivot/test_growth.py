@@ -91,6 +91,16 @@ def test_an_answer_is_refused_that_nobody_was_charged_for() -> None:
     assert respond(context) is not None
 
 
+@pytest.mark.parametrize("hide", ["nothing", "thresholds"])
+def test_a_question_about_a_bin_that_there_is_not_is_refused(hide: str) -> None:
+    rows = encoded("iris")
+    plan = plan_for(rows, 2, max_depth=1, hide=hide)
+    bins = {j: np.full(1, 8) for j in range(4)}
+    with pytest.raises(HedgerowError) as caught:
+        ask_peers(plan, grown(rows, plan).model, bins, 1, charged(plan))
+    assert caught.value.code is Code.BAD_PARAMETER
+
+
 @pytest.mark.parametrize(("name", "m", "options"), CASES)
 def test_it_is_the_tree_of_the_clear(name: str, m: int, options: dict[str, Any]) -> None:
     rows = encoded(name, columns=8)

@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.mesh import Mesh
+from hedgerow.net.network import Network
 from hedgerow.privacy import Ledger
+from hedgerow.protocols.contract import Context
 from hedgerow.protocols.pivot.options import PivotOptions
 from hedgerow.protocols.pivot.plan import PivotPlan
-from hedgerow.protocols.pivot.programs import PeerTable
-from hedgerow.protocols.pivot.run import PivotRun, run_pivot
+from hedgerow.protocols.pivot.programs import PeerTable, peer
+from hedgerow.protocols.pivot.run import PivotRun, members_of, run_pivot
 from hedgerow.tables import Attribute, Domain, Encoded, Target
 
 N, SLOTS = 24, 30
@@ -87,6 +90,67 @@ def test_more_rows_than_slots_are_refused() -> None:
     with pytest.raises(HedgerowError) as caught:
         run_pivot(plan, tables(plan, 4), ledger)
     assert caught.value.code is Code.CAPACITY_EXCEEDED
+
+
+@pytest.mark.parametrize("align", ["given", "ring", "hidden"])
+@pytest.mark.parametrize(
+    ("target", "where", "value"),
+    [
+        (CLASSES, 2, 7),
+        (CLASSES, 2, -1),
+        (CLASSES, None, 3),
+        (CLASSES, None, 0.5),
+        (NUMBERS, None, float(1 << 21)),
+        (NUMBERS, None, np.nan),
+    ],
+)
+def test_numbers_that_there_are_not_are_refused(
+    target: Target, align: Any, where: int | None, value: float
+) -> None:
+    """At the peer that has them, before anything is sent; the others hear that it has stopped."""
+    lost = 0 if align == "given" else 4
+    plan = plan_of(target, align)
+    plan = replace(plan, capacity=N) if align == "given" else plan
+    rows, heard = tables(plan, lost), {}
+    column = rows[1].target if where is None else rows[1].bins[where]
+    wrong = column.astype(np.float64 if where is None else np.int64)
+    wrong[5] = value
+    rows[1] = replace(
+        rows[1], **{"target": wrong} if where is None else {"bins": {1: column, 2: wrong}}
+    )
+
+    def attend(network: Network) -> None:
+        (party,) = network.local
+        ledger = Ledger(domain=plan.domain)
+        plan.charge(ledger)
+        with pytest.raises(HedgerowError) as caught:
+            peer(Context(network, members_of(plan), plan, table=rows[party], ledger=ledger))
+        heard[party] = caught.value, network.meter.snapshot()
+        raise caught.value
+
+    with pytest.raises(HedgerowError):
+        Mesh(2, timeout=30.0).run(dict.fromkeys([(0,), (1,)], attend))
+    (there, sent), (elsewhere, _) = heard[1], heard[0]
+    assert there.code is Code.BAD_PARAMETER
+    assert there.found == "others"
+    assert sent.payload == (0,)
+    assert elsewhere.code is Code.PEER_STOPPED
+    assert elsewhere.found == f"it stopped with error {Code.BAD_PARAMETER.number}"
+
+
+def test_rows_that_count_nowhere_may_have_any_label() -> None:
+    plan = replace(plan_of(CLASSES, "given"), capacity=N)
+    without, there = tables(plan, 0), np.ones(N, dtype=np.bool_)
+    there[3] = False
+    found = []
+    for label in (0, 9):
+        target = without[1].target.copy()
+        target[3] = label
+        rows = [without[0], replace(without[1], target=target, present=there)]
+        ledger = Ledger(domain=plan.domain)
+        plan.charge(ledger)
+        found.append(run_pivot(plan, rows, ledger).model)
+    assert (found[0].opened == found[1].opened).all()
 
 
 def test_seeds_of_ciphertexts_do_not_apply() -> None:

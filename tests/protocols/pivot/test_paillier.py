@@ -1,6 +1,7 @@
 """The linear step as published: sums and descents as in the clear, the same trees, hidden."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -25,6 +26,9 @@ from hedgerow.secure.ring import Z16, Z32, Ring
 from hedgerow.secure.secret import Secret
 from hedgerow.trees.growing.nodes import NodeSplits
 from tests.protocols.hidden.hidden_runs import child_of, domain
+from tests.protocols.pivot import peer_tables
+from tests.protocols.pivot.peer_tables import encoded, in_the_clear, plan_for
+from tests.protocols.pivot.test_growth import revealed
 from tests.secure.engines import IdealProvider, metered, peers, reveal
 from tests.secure.replicated.wires import Recorder, everything
 
@@ -363,6 +367,39 @@ def apart(network: Network) -> list[Any]:
         rows.descend_among(np.array([1]), choice, [EVERY])
         second = engine.open(rows.histogram(), "second", "peer")
     return [first, second]
+
+
+@pytest.mark.parametrize(
+    ("linear", "hide", "name"),
+    [
+        ("paillier", "nothing", "iris"),
+        ("paillier", "thresholds", "diabetes"),
+        ("paillier unpacked", "thresholds", "iris"),
+    ],
+)
+def test_the_program_grows_the_tree_of_the_clear(
+    linear: str, hide: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a small key, which the program has no way to ask for."""
+    asked: list[int] = []
+
+    def dealt(core: Any) -> JointKey:
+        asked.append(core.n)
+        return deal(core, BITS)
+
+    deal = JointKey.insecure_dealt
+    monkeypatch.setattr(JointKey, "insecure_dealt", dealt)
+    whole = encoded(name, columns=3, bins=4)
+    assert whole.target is not None
+    some = slice(None, None, whole.n_slots // 24)
+    parts = {part: getattr(whole, part)[some] for part in ("bins", "target", "present")}
+    rows = replace(whole, **parts | {"bins": np.asfortranarray(parts["bins"])})
+    plan = plan_for(rows, 2, max_depth=2, hide=hide, linear=linear, insecure_dealer=True)
+    part, clear = peer_tables.grown(rows, plan), in_the_clear(rows, plan)
+    tree = revealed(plan, part)
+    assert tree.n_nodes == clear.n_nodes > 3
+    assert np.array_equal(tree.apply(rows.bins), clear.apply(rows.bins))
+    assert asked == [2]
 
 
 def test_peers_in_processes_of_their_own() -> None:

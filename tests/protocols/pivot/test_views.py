@@ -1,7 +1,7 @@
 """What all peers but one see together: sizes by public numbers, and bits that say nothing.
 
-The last peer's rows differ between two tables, and the opened tree does not. Every message that it
-sends is looked at, over repeated runs, in whatever is hidden of the tree.
+The last peer's rows differ between two tables, labels as well where it has them and leaves are
+hidden, and the opened tree does not. Every message that it sends is looked at, over repeated runs.
 """
 
 from typing import Any
@@ -49,18 +49,24 @@ class FromLast(Simulator):
         return received
 
 
-def rows_of(*, constant: bool) -> tuple[dict[int, Any], Any]:
-    """Return bins and target: peer 0's attribute tells the class, those of the last do not."""
+def rows_of(target_at: int, *, other: bool) -> tuple[dict[int, Any], Any]:
+    """Return bins and target: peer 0's attribute tells the class, those of the last do not.
+
+    Of the `other` table the last peer has constant attributes and, where it has the target, the
+    other class of every row: all that the others have is the same.
+    """
     rng = np.random.default_rng(5)
     bins = {j: rng.integers(0, 4, N) for j in range(4)}
-    if constant:
+    target = bins[0] >= 2
+    if other:
         bins[2], bins[3] = np.zeros(N, np.int64), np.full(N, 3)
-    return bins, (bins[0] >= 2).astype(np.int64)
+        target = target ^ (target_at == PEERS - 1)
+    return bins, target.astype(np.int64)
 
 
-def runs(plan: PivotPlan, *, constant: bool) -> tuple[list[list[Any]], PeerTrees]:
+def runs(plan: PivotPlan, *, other: bool) -> tuple[list[list[Any]], PeerTrees]:
     """Grow and ask several times on one engine; the messages of each run."""
-    network, (bins, target) = FromLast(), rows_of(constant=constant)
+    network, (bins, target) = FromLast(), rows_of(plan.target_at, other=other)
     declared = [
         Opening(one.name, one.audience, one.shape, independent="a test", times=RUNS)
         for one in plan.openings()
@@ -72,7 +78,7 @@ def runs(plan: PivotPlan, *, constant: bool) -> tuple[list[list[Any]], PeerTrees
     hot = np.stack([1 - target, target])
     for _ in range(RUNS):
         network.sent.clear()
-        columns = engine.input(hot, 0, (2, N), plan.ring)
+        columns = engine.input(hot, plan.target_at, (2, N), plan.ring)
         seeds = PuncturedBins(transfers(engine), OWNERS, [4] * 4, bins, N)
         tree = grow_trees(PeerColumns(plan.layout, columns[None], seeds), plan)
         engine.open(answer(engine, plan, tree, bins, N), ANSWERS, "peer 0")
@@ -80,13 +86,18 @@ def runs(plan: PivotPlan, *, constant: bool) -> tuple[list[list[Any]], PeerTrees
     return found, tree
 
 
-@pytest.mark.parametrize("hide", ["nothing", "peers"])
-def test_messages_say_nothing(hide: str) -> None:
-    options = PivotOptions(max_depth=2, hide=hide)  # type: ignore[arg-type]
-    plan = options.plan(DOMAIN, N, owners=OWNERS, n_peers=PEERS, target_at=0)
+@pytest.mark.parametrize(
+    ("hide", "target_at"),
+    # A tree that is seen says which labels the leaves have: then they cannot be others.
+    [("nothing", 0), ("thresholds", 2), ("peers", 2)],
+)
+def test_messages_say_nothing(hide: Any, target_at: int) -> None:
+    plan = PivotOptions(max_depth=2, hide=hide).plan(
+        DOMAIN, N, owners=OWNERS, n_peers=PEERS, target_at=target_at
+    )
     shapes, every = [], []
-    for constant in (False, True):
-        sent, tree = runs(plan, constant=constant)
+    for other in (False, True):
+        sent, tree = runs(plan, other=other)
         shapes.append(tree.shape.first_child.tolist())
         every.append(sent)
     assert shapes[0] == shapes[1]

@@ -20,6 +20,8 @@ from tests.secure.engines import IdealProvider, peers, share
 from tests.secure.replicated.wires import Recorder, everything
 
 MILLION = 10**6
+QUICK = [(2, None), (2, Z16)]
+"""Peers and ring of which a million is made by default: 5 seconds of a processor."""
 RINGS = pytest.mark.parametrize("ring", [Z16, Z32, Z64], ids=lambda ring: str(ring.bits))
 
 
@@ -75,18 +77,27 @@ def test_triples_of_matrices(provider: Any, ring: Ring, shape: tuple[int, int, i
     assert np.array_equal(total(c), total(a) @ total(b))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("m", [2, 3])
-def test_a_million_of_each_kind(m: int) -> None:
+@pytest.mark.parametrize(
+    ("m", "ring"),
+    [
+        pytest.param(m, ring, marks=[] if (m, ring) in QUICK else pytest.mark.slow)
+        for m in (2, 3)
+        for ring in (None, Z16, Z32, Z64)
+    ],
+)
+def test_a_million_of_each_kind(m: int, ring: Ring | None) -> None:
+    """Of a ring, or of bits."""
     provider: Any = AdditiveEngine(Simulator(m), everything()).provider
-    for ring in (Z16, Z32, Z64):
-        for _ in range(10):
-            a, b, c = take(provider, Kind("triples", ring), MILLION // 10)
-            assert np.array_equal(total(c), total(a) * total(b))
-        bits, numbers = take(provider, Kind("dabits", ring), MILLION)
-        assert np.array_equal(total(numbers), np.bitwise_xor.reduce(bits, axis=0))
-    a, b, c = (np.bitwise_xor.reduce(part, axis=0) for part in take(provider, AND, MILLION // 64))
-    assert np.array_equal(c, a & b)
+    if ring is None:
+        found = take(provider, AND, MILLION // 64)
+        a, b, c = (np.bitwise_xor.reduce(part, axis=0) for part in found)
+        assert np.array_equal(c, a & b)
+        return
+    for _ in range(10):
+        a, b, c = take(provider, Kind("triples", ring), MILLION // 10)
+        assert np.array_equal(total(c), total(a) * total(b))
+    bits, numbers = take(provider, Kind("dabits", ring), MILLION)
+    assert np.array_equal(total(numbers), np.bitwise_xor.reduce(bits, axis=0))
 
 
 def test_items_are_given_out_once_and_in_order(provider: Any) -> None:

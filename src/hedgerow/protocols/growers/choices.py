@@ -234,7 +234,7 @@ def fitting_ring(least: Ring, largest: int) -> Ring:
         if ring.bits >= least.bits and largest < 1 << (ring.bits - 1):
             return ring
     raise Code.BAD_PARAMETER.error(
-        expected="scores and noise below 2**63",
+        expected=f"scores and noise below 2**{Z64.bits - 1}, in Z_2^{Z64.bits}",
         found=f"numbers up to about 2**{largest.bit_length()}",
         fix="choose a larger epsilon or criterion='max'",
     )

@@ -117,8 +117,10 @@ def counting_ring(capacity: int) -> Ring:
     for ring in (Z16, Z32):
         if capacity + 1 < 1 << (ring.bits - 1):
             return ring
+    most = (1 << (Z32.bits - 1)) - 2
     raise Code.BAD_PARAMETER.error(
-        expected=f"a capacity below {1 << (Z32.bits - 1):,}", found=f"{capacity:,}"
+        expected=f"a capacity of at most {most:,}, for counts in Z_2^{Z32.bits}",
+        found=f"{capacity:,}",
     )
 
 

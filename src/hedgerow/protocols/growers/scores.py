@@ -100,10 +100,12 @@ class Scores:
             self.criterion.kernel != MAX and self._bits + self._quotient_bits > _WIDEST
         ):
             raise Code.BAD_PARAMETER.error(
-                expected=f"numerators 2^shift * S below 2**{_WIDEST}",
-                found=f"criterion {self.criterion.name!r}, capacity {self.public.records()}, "
+                expected=f"numerators 2^shift * S below 2**{_WIDEST}, for divisions in "
+                f"Z_2^{Z64.bits}",
+                found=f"numbers below 2**{self._bits + self._quotient_bits} by criterion "
+                f"{self.criterion.name!r}, capacity {self.public.records():,} and "
                 f"shift={self.shift}",
-                fix="choose a coarser grid (a smaller shift), or coarser units of the target",
+                fix="choose a smaller capacity, a coarser grid (a smaller shift), or coarser units",
             )
 
     @property

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hedgerow.errors import Code
+from hedgerow.secure.ring import Z32
 from hedgerow.tables import Domain, Encoded
 
 FINE = 20
@@ -40,6 +41,11 @@ class Units:
     def most(self) -> int:
         """U: the largest number of units, of either sign."""
         return 1 << self.bits
+
+    @property
+    def counts(self) -> range:
+        """All numbers of units that a target may have."""
+        return range(-self.most, self.most + 1)
 
     @property
     def centre(self) -> float:
@@ -87,7 +93,8 @@ def bits_for(capacity: int, wanted: int = FINE) -> int:
     bits = min(wanted, _SUM_BITS - capacity.bit_length())
     if capacity < 1 or bits < _LEAST:
         raise Code.BAD_PARAMETER.error(
-            expected=f"a capacity from 1 to {(1 << (_SUM_BITS - _LEAST)) - 1:,}",
+            expected=f"a capacity from 1 to {(1 << (_SUM_BITS - _LEAST)) - 1:,}, for sums of the "
+            f"target in Z_2^{Z32.bits}",
             found=f"{capacity:,}",
         )
     return bits

@@ -6,7 +6,7 @@ one of them the target; rows are in the same order at all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -30,7 +30,7 @@ from hedgerow.protocols.pivot.protocol import ANSWERS, PeerData, PeerModel
 from hedgerow.protocols.registry import peer_protocol
 from hedgerow.secure.additive import AdditiveEngine
 from hedgerow.secure.additive.ciphertexts import DEAL, JointKey
-from hedgerow.secure.additive.punctured import PLANT, check_bins
+from hedgerow.secure.additive.punctured import PLANT, check_bins, check_whole
 from hedgerow.secure.additive.transfers import PREPROCESSING, SETUP
 from hedgerow.secure.secret import Secret, concatenate
 from hedgerow.tables.absorbing import AbsorbedRows
@@ -66,6 +66,21 @@ class PeerTable:
             None if one is None else one[index] for one in (self.target, self.present)
         )
         return PeerTable(bins, len(index), target, present=present)
+
+    def check(self, plan: PeerPlan, here: Collection[int]) -> None:
+        """Refuse bins and labels of peers that live here which there are not: H108, H501.
+
+        What was encoded under the domain has none, also where rows are absorbed: with an epsilon,
+        too, no outcome depends on a row.
+        """
+        check_columns(plan, self.bins, self.n, here)
+        if plan.target_at in here:
+            present = slice(None) if self.present is None else self.present
+            values = None if self.target is None else np.asarray(self.target)[present]
+            n = self.n if self.present is None else int(np.count_nonzero(self.present))
+            classes = plan.classes
+            allowed = range(classes) if classes else plan.units.counts
+            check_whole("classes" if classes else "units of the target", values, n, allowed, "iuf")
 
     def columns(self, plan: PeerPlan) -> Array | None:
         """Return what is summed up of the rows, (k, n), where the target is."""
@@ -112,6 +127,7 @@ def peer(context: Context) -> PeerPart:
         records=table.n,
     )
     before = context.network.meter.snapshot()
+    table.check(plan, context.network.local)
     if plan.align == "ring":
         assert table.ids is not None
         terms: PeerTerms | None = context.job
@@ -189,8 +205,7 @@ def _shared_bins(context: Context, engine: AdditiveEngine, table: PeerTable) -> 
     for j, (owner, most) in enumerate(zip(plan.owners, plan.domain.n_bins, strict=True)):
         hot = None
         if _is_here(context, owner):
-            bins = check_bins(j, table.bins.get(j), table.n, int(most))
-            hot = (bins[:, None] == np.arange(most)).astype(np.uint8)
+            hot = (table.bins[j][:, None] == np.arange(most)).astype(np.uint8)
         pieces.append(engine.input(hot, owner, (table.n, int(most)), plan.ring))
     return concatenate(pieces, axis=1)
 
@@ -223,6 +238,7 @@ def respond(context: Context) -> NDArray[Any] | None:
     protocol = peer_protocol(plan)
     opening = protocol.answers_opening(plan, asked.n, asked.what, asked.asker)
     leakage = Leakage([opening], ledger=context.ledger)
+    check_columns(plan, own.bins, asked.n, context.network.local)
     with _engine(context, leakage) as engine:
         model = protocol.read(engine, plan, own.model)
         found = protocol.answers(engine, plan, model, own.bins, asked.n, asked.what)
@@ -239,6 +255,13 @@ def _engine(context: Context, leakage: Leakage) -> AdditiveEngine:
 
 def _is_here(context: Context, party: int) -> bool:
     return party in context.network.local
+
+
+def check_columns(plan: PeerPlan, bins: Mapping[int, Array], n: int, here: Collection[int]) -> None:
+    """Refuse bins of n rows, of the attributes of peers that live here. See `check_bins`."""
+    for j, (owner, most) in enumerate(zip(plan.owners, plan.domain.n_bins, strict=True)):
+        if owner in here:
+            check_bins(j, bins.get(j), n, int(most))
 
 
 def check_rows(plan: PeerPlan, table: PeerTable) -> None:

@@ -499,23 +499,31 @@ class PuncturedBins:
 
 
 def check_bins(attribute: int, bins: Array | None, n: int, most: int) -> NDArray[np.int64]:
-    """Return the bins of n records of an attribute, of which there are `most`.
+    """Return the bins of n records of an attribute that has `most`. See `check_whole`."""
+    return check_whole(f"bins of attribute {attribute}", bins, n, range(most))
 
-    H108 if there are not so many, H501 for one that there is not.
+
+def check_whole(
+    what: str, values: Array | None, n: int, allowed: range, kinds: str = "iu"
+) -> NDArray[np.int64]:
+    """Return n whole numbers, one of each record of a peer, in an array of such a kind.
+
+    H108 if there are not so many, H501 for one that is not allowed. All parties of a run may read
+    why it has ended: how many there are, and which, is for their owner alone to know.
     """
-    found = np.asarray(bins)
-    if found.shape != (n,) or found.dtype.kind not in "iu":
+    found = np.asarray(values)
+    if found.shape != (n,) or found.dtype.kind not in kinds:
         raise Code.WRONG_SHAPE.error(
-            expected=f"bins of {n:,} records of attribute {attribute} at its owner",
-            found=f"shape {found.shape} of {found.dtype.name}",
+            expected=f"{what} at the peer that has them, a number of each record",
+            found="no numbers, or not as many",
         )
-    values = found.astype(np.int64)
-    if n and (values.min() < 0 or values.max() >= most):
+    with np.errstate(invalid="ignore"):
+        whole = found.astype(np.int64)
+    if n and (whole.min() < allowed.start or whole.max() >= allowed.stop or (whole != found).any()):
         raise Code.BAD_PARAMETER.error(
-            expected=f"bins from 0 to {most - 1} in attribute {attribute}",
-            found=f"bins from {values.min()} to {values.max()}",
+            expected=f"{what} from {allowed.start} to {allowed.stop - 1}", found="others"
         )
-    return values
+    return whole
 
 
 def _content(parcel: Parcel) -> Array:
