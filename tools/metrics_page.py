@@ -17,8 +17,9 @@ HEAD = f"""# Metrics
 What a party shows at `/metrics`, on the port of [requests](wire.md#requests), as Prometheus reads
 it (`{CONTENT_TYPE}`). This page is made of the declarations in the
 code (`make docs`). They are public numbers: how runs get on, what is left of budgets and
-certificates, how many requests came. No row, share or answer is in them. They are for members; with
-`open_metrics = true` in `policy.toml` also for callers that show no certificate.
+certificates, how many requests came. No row, share or answer is in them, and of runs of sites and
+peers neither level nor stage, rounds nor bytes: those may follow from rows. They are for members;
+with `open_metrics = true` in `policy.toml` also for callers that show no certificate.
 
 | name | kind | by | what it is |
 |---|---|---|---|

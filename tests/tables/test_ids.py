@@ -80,6 +80,7 @@ def test_an_id_is_read_alone():
         ([0, None, 2.5, 2**63], [0, 0, 0, 0], [True, False, False, False]),
         (np.array([7, np.nan, 2.5, 2.0**53]), [7, 0, 0, 0], [True, False, False, False]),
         (["b", "x" * 256, "y" * 257], ["b", "x" * 256, ""], [True, True, False]),
+        (["x", "x\0", "\0", "7\0", "7"], ["x", "", "", "", "7"], [True] + [False] * 3 + [True]),
         (["b", 7, "7", True, "\ud800"], ["b", "7", "7", "", ""], [True] + [False] * 4),
         ([], [], []),
     ],

@@ -183,7 +183,8 @@ def _provenance(run: PartyRun, stored: StoredModel | None) -> job_words.Rows:
         ("last change", f"{job_words.moment(run.changed)}, {run.state}"),
         ("attempts", str(run.attempt)),
     ]
-    if stored is not None:
+    # A page goes on to others, who could guess what a text of a model in pieces says of records.
+    if stored is not None and stored.manifest.protocol not in IN_PIECES:
         rows += [(f"{file}, SHA-256", hash_) for file, hash_ in stored.manifest.files.items()]
     return tuple(rows)
 

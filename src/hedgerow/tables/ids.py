@@ -27,7 +27,7 @@ def row_ids(column: Column) -> NDArray[Any]:
     that the id 7 is the same in a CSV file as in Parquet, and with or without a text beside it.
     Where at least one id is another text, all are given as text; `id_bytes` does not depend on it.
     H101 if an id is missing, H110 if one is repeated, H109 for ids that are neither whole numbers
-    below 2^63 nor strings of at most 256 characters.
+    below 2^63 nor strings of at most 256 characters without NUL.
     """
     try:
         whole = _whole_ids(column)
@@ -40,6 +40,11 @@ def row_ids(column: Column) -> NDArray[Any]:
     if rows.size:
         raise Code.DUPLICATE_ID.error(found=column.where(rows))
     return ids
+
+
+def asked_ids(texts: Sequence[str]) -> NDArray[Any]:
+    """Return ids that a question names (n,), read as `row_ids` reads those of a table; H109."""
+    return _plain_ids(Column("id", texts))
 
 
 def _whole_ids(column: Column) -> NDArray[np.int64] | None:
@@ -124,10 +129,10 @@ def _unfloated(value: Any) -> Any:
 def _is_id(value: Any) -> bool:
     if type(value) is not str:
         return _is_whole(value)
-    # Half a character, as Python can hold it, has no bytes to be hashed; and one long text would
-    # take as much room in every row.
+    # Half a character, as Python can hold it, has no bytes to be hashed; one long text would take
+    # as much room in every row; and arrays of texts do not keep a NUL at the end of one.
     whole = value.isascii() or value == value.encode(errors="ignore").decode()
-    return whole and len(value) <= LONGEST
+    return whole and len(value) <= LONGEST and "\0" not in value
 
 
 def _is_whole(value: Any) -> bool:
@@ -136,8 +141,8 @@ def _is_whole(value: Any) -> bool:
 
 def _wrong_type(column: Column, found: str) -> HedgerowError:
     return Code.WRONG_TYPE.error(
-        expected=f"whole numbers or strings of at most {LONGEST} characters as ids in column "
-        f"{column.name!r}",
+        expected=f"whole numbers or strings of at most {LONGEST} characters without NUL as ids in "
+        f"column {column.name!r}",
         found=found,
         fix="convert the ids to whole numbers, such as ids.astype('int64'), or all of them to text",
     )

@@ -3,7 +3,9 @@
 import copy
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -318,6 +320,26 @@ def test_falsified_trees_of_the_set_up_show_one_bit_or_are_refused() -> None:
         sender._base, sender._seeds = base, None
         refused(Code.TRANSFER_CHECK_FAILED, lambda m=changed: sender.finish(points, m))
         refused(Code.TRANSFER_NOT_READY, lambda: sender.extend(np.zeros(1072, np.uint8), 1, 0))
+
+
+def test_each_falsified_sum_of_the_set_up_is_a_bet_on_one_bit() -> None:
+    """Of all bets on b bits, in one tree or in several, one passes: that on Delta."""
+    sender = Sender(b"s", (0, 1), seeded("bets/sender"))
+    receiver = Receiver(b"s", (0, 1), seeded("bets/receiver"))
+    points, planted = receiver.begin(), receiver.plant(sender.begin())
+    base = sender._base
+    for places in ([(0, 1)], [(0, 1), (0, 2)], [(3, 3), (17, 1), (31, 2)]):
+        passed = []
+        for sides in product((0, 1), repeat=len(places)):
+            changed = planted.copy()
+            for (tree, level), side in zip(places, sides, strict=True):
+                changed[(tree * (K - 1) * 2 + (level - 1) * 2 + side) * KEY_BYTES] ^= 1
+            sender._base = base
+            with suppress(PrivacyError):
+                sender.finish(points, changed)
+                passed.append(sides)
+        # The sums that the sender does not use are those of the bits of Delta, from the top.
+        assert passed == [tuple(sender._holes[t] >> (K - 1 - level) & 1 for t, level in places)]
 
 
 def test_the_hash_of_the_check_is_linear_and_finds_every_difference() -> None:

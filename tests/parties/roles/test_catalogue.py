@@ -1,9 +1,11 @@
 """What members are told about models."""
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -26,12 +28,14 @@ from hedgerow.parties.store.models import ModelManifest, open_model, write_model
 from hedgerow.parties.wire.client import call
 from hedgerow.parties.wire.handlers import Caller, Verb, declared_verbs
 from hedgerow.privacy import Leakage, Ledger, Opening
+from hedgerow.protocols.registry import IN_PIECES
 from tests.parties.queries.answer_towns import SERVERS, Town
 from tests.parties.roles.upload_servers import consortium, serving
 from tests.parties.runs.party_jobs import make_job, make_manifest
 from tests.parties.wire.parties_calls import refuses
 
 ANN, OLGA = Caller("ann0", "analyst"), Caller("north", "owner")
+OWN_ROWS = 147
 
 
 @pytest.fixture
@@ -67,6 +71,38 @@ def test_one_model(told) -> None:
     assert (manifest.name, manifest.server, manifest.analysts) == ("m", 1, ("ann0",))
     assert tree == b""
     assert told(OLGA, model="m")[0]["left"] == 0
+
+
+def test_nothing_of_a_tree_in_pieces_can_be_guessed(town: Town, told, report) -> None:
+    """Neither how many rows a peer has, by hash, nor how many leaves there are, nor the plan."""
+    config = town.configs[SERVERS[1]]
+    key, leaves = operator_key(config.folder), {"leaves": np.zeros((2, 1, 7), np.uint32)}
+    opening = Opening("which own ids all have", "peer 1", (OWN_ROWS,), independent="rows")
+    leakage = Leakage([opening], records=OWN_ROWS).to_json()
+    texts = {"ledger": Ledger().to_json(), "leakage": leakage}
+    for name in IN_PIECES:
+        manifest = ModelManifest(
+            name, name, 1, {"capacity": 9}, "run-1", "2" * 64, "3" * 32, members=("wren",)
+        )
+        kept = write_model(config.state, key, manifest, leaves, tree={"groups": [17]}, **texts)
+        assert kept.files["leakage.json"] == hashlib.sha256(leakage.encode()).hexdigest()
+        for caller in (OLGA, Caller("wren", "peer"), Caller("alder", "server")):
+            fields, (text, published) = told(caller, model=name)
+            assert (fields, published) == ({"left": 0, "manifest": len(text)}, b"")
+            heard = ModelManifest.parse(text.decode())
+            assert (heard.files, heard.arrays, heard.plan, heard.tag) == ({}, {}, {}, "")
+            assert (heard.run, heard.job, heard.members) == ("run-1", "2" * 64, ("wren",))
+            shown = report(caller, model=name)
+            assert (shown.learned, shown.opened, shown.rows_left) == ((), (), None)
+
+
+def test_digests_of_what_is_kept_stay_here(told) -> None:
+    for caller in (ANN, OLGA):
+        manifest = ModelManifest.parse(told(caller, model="m")[1][0].decode())
+        assert manifest.files == {}
+        # What analysts compare, and make their questions of.
+        assert manifest.tag
+        assert manifest.plan
 
 
 def test_the_list(told) -> None:

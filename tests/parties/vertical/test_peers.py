@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
+from hedgerow.parties.roles.numbers import RUN_ATTEMPT, RUN_LEVEL, RUN_STAGE, party_numbers
+from hedgerow.parties.runs.manager import RunManager
+from hedgerow.parties.runs.reports import RunReport
+from hedgerow.parties.runs.verbs import RunVerbs
 from hedgerow.parties.store.accounts import balances_in
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.ledgers import DurableLedger
@@ -18,8 +23,10 @@ from hedgerow.parties.store.meters import read_meter
 from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
 from hedgerow.parties.vertical.peer_job import PivotJob
 from hedgerow.parties.vertical.peer_part import read_state
+from hedgerow.parties.wire.handlers import Caller, Incoming, declared_verbs
 from hedgerow.protocols.pivot.peer_plan import INSTANCES
 from hedgerow.protocols.pivot.run import ask_peers
+from hedgerow.protocols.vertical_id3.align import check_enough
 from hedgerow.reports.page import write_report
 from hedgerow.reports.party import facts_of_party
 from hedgerow.secure.ring import Z64
@@ -265,6 +272,52 @@ def test_a_peer_of_another_version_is_refused_with_its_number(tmp_path: Path) ->
             assert set(meter.steps) <= {"stages", "version of Pivot", "farewell"}
     finally:
         town.stop()
+
+
+def test_numbers_that_follow_from_rows_are_for_those_who_take_part(tmp_path: Path) -> None:
+    """How many rows are common stands in an error, and follows from how long a run takes."""
+    town = PeerTown(tmp_path, peers=(*PEERS, "finch"), analysts=("zoe",))
+    config, job = town.parties["rook"], make_job(least_records=15)
+    made = RunManager(config, Policy.load(config.folder), None)
+    run = made.store.accept(job, "finch")
+    with pytest.raises(HedgerowError) as caught:
+        check_enough(14, 15)
+    made.store.change(run, "failed", error=caught.value)
+    made._watch(run).progress = {"event": "level", "level": 1, "nodes": 3, "seconds": 7.25}
+    verbs = declared_verbs(RunVerbs(made))
+
+    def told(verb: str, caller: Caller, payload: bytes = b"", **fields: Any) -> Any:
+        model = verbs[verb].fields.model_validate(fields)
+        incoming = Incoming(len(payload), lambda: payload)
+        return verbs[verb].function(caller, model, incoming)[0]
+
+    finch, zoe = Caller("finch", "peer"), Caller("zoe", "analyst")
+    for name in PEERS:
+        whole = told("run-show", Caller(name, "peer"), run=run.id)
+        assert whole["error"]["found"] == "14"
+        assert whole["progress"]["seconds"] == 7.25
+    heard = [
+        *(told("run-show", caller, run=run.id) for caller in (finch, zoe)),
+        *told("runs", zoe)["runs"],
+        told("job", finch, job.to_toml().encode()),
+    ]
+    heard.append(told("run-resume", finch, run=run.id, generation=1))
+    made._watch(run).progress = {"event": "level", "level": 1, "number": 2, "seconds": 7.25}
+    numbers = [sample.metric for sample in party_numbers(config, made)]
+    assert RUN_ATTEMPT in numbers
+    assert not {RUN_LEVEL, RUN_STAGE} & set(numbers)
+    heard.append(told("run-stop", finch, run=run.id, generation=1))
+    for said in heard:
+        text = json.dumps({key: value for key, value in said.items() if key != "created"})
+        assert "7.25" not in text
+        assert '"14"' not in text
+        assert '"nodes": 3' not in text
+        # When it has ended would say how long it took.
+        assert "changed" not in said
+    for said in heard[:2]:
+        assert RunReport.model_validate(said).error["code"] == Code.IDS_DO_NOT_ALIGN.name
+        assert said["state"] == "failed"
+    made.stop()
 
 
 def test_rows_that_make_no_tree_end_a_run_with_a_number(tmp_path: Path) -> None:

@@ -24,11 +24,12 @@ A batch of n transfers with choices u, and r_(t,y) a stream of leaf y of tree t,
 Security. Rows are what the trees say unless corrections of two trees differ in a choice. A receiver
 whose corrections differ passes only if R maps a non-zero difference to zero, probability 2^-128
 for each hash that it computes, or if it has guessed Delta_t for every tree t that it falsified:
-with f of them it is caught with probability 1 - 16^-f. Passing tells it the 4 f bits that it
-guessed, which leaves Delta as hard to guess as before it bet on them. The same holds for falsified
-trees of the set-up. After a failed check the sender's keys are gone (H955), as Delta is no longer
-all secret. A sender that deviates learns nothing, since it only receives. R u shows nothing of u:
-its mask are the choices of the rows that were added.
+with f of them, 4 f bits. One falsified sum of a level in the set-up (step 1) is a bet on the bit of
+Delta that decides whether the sender uses it. So b bits guessed pass with probability 2^-b, in a
+batch or in the set-up, and passing tells them, which leaves Delta as hard to guess as before the
+bet. After a failed check the sender's keys are gone (H955), as Delta is no longer all secret. A
+sender that deviates learns nothing, since it only receives. R u shows nothing of u: its mask are
+the choices of the rows that were added.
 
 Batches are addressed by a counter: rows depend on set-up, session and counter alone, and a counter
 is used once (H953). Which leaf is written where in memory depends on Delta, in the sender's own

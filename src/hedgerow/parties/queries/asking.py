@@ -174,7 +174,7 @@ def answer_with_tree(known: KnownModel, rows: Encoded, *, proba: bool) -> ModelA
 
 def _alike(manifest: ModelManifest) -> str:
     """Return what must be the same at all servers."""
-    return replace(manifest, server=0, files={}).to_json()
+    return replace(manifest.told(), server=0).to_json()
 
 
 def _text(data: bytes) -> str:

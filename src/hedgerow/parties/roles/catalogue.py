@@ -57,8 +57,8 @@ class Catalogue:
     """Tell members about the models of a server.
 
     An analyst hears of what is published, and of models whose job and this server's policy name it;
-    all others hear of all. Of a tree in pieces, what was learned here is for this party alone. Only
-    servers have a `key` and a `library` of models to ask.
+    all others hear of all. Of a tree in pieces others hear that it is there, and whose job it was;
+    the rest is for this party alone. Only servers have a `key` and a `library` of models to ask.
     """
 
     def __init__(
@@ -73,14 +73,14 @@ class Catalogue:
 
         Reply to a list: as payload an object with ``models``, each with model, protocol, run, job,
         populations and analysts. Reply about one: ``left``, the rows that the caller may still
-        ask, and the manifest as payload, as `ModelManifest.to_json` writes it; with what was
-        published behind it, at ``manifest`` bytes.
+        ask, and of the manifest what others are told as payload, as `ModelManifest.to_json` writes
+        it; with what was published behind it, at ``manifest`` bytes.
         """
         if fields.model is None:
             known = [_line(m) for m in list_models(self._state) if self._may_see(caller, m)]
             return {}, json.dumps({"models": known}).encode()
         manifest = self._find_model(caller, fields.model)
-        text = manifest.to_json().encode()
+        text = manifest.told().to_json().encode()
         left, published = 0, b""
         if is_published(manifest.protocol):
             stored = open_model(self._state, self._key, manifest.name)

@@ -1,7 +1,8 @@
 """Public numbers of a party for ``/metrics``: how runs get on, what is left of budgets and keys.
 
 Reveals: to members, or to everybody where the policy says so, what servers tell of runs anyway:
-states, steps, rounds, bytes and names of parties; and the totals of accounts. Nothing of a row.
+states, steps, rounds, bytes and names of parties, of sites and peers states and names alone; and
+the totals of accounts. Nothing of a row.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def party_numbers(config: PartyConfig, runs: RunManager) -> Iterator[Sample]:
         yield RUNS.of(states[state], state)
     for run in runs.store.all():
         if run.is_open:
-            yield from _run_numbers(runs.show(run.id))
+            yield from _run_numbers(runs.told_to(None, runs.show(run.id)))
     for population, lifetime in sorted(runs.policy.populations.items()):
         spent = runs.accounts.spent(population)
         left = max(0.0, lifetime.epsilon - spent.epsilon)

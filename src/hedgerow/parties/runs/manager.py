@@ -39,7 +39,7 @@ from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.approvals import decision
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.wire.inbox import Inbox
-from hedgerow.parties.wire.requests import Fields
+from hedgerow.parties.wire.requests import Fields, error_fields
 
 MOST_FRUITLESS = 20
 """Attempts in a row in which all met and got nothing done, before a run fails."""
@@ -255,6 +255,20 @@ class RunManager:
                 "progress": watch.progress,
                 "worker": None if self._child is None else self._child.run == run.id,
             }
+
+    def told_to(self, caller: str | None, fields: Fields) -> Fields:
+        """Return what somebody may hear of what `show` has of a run.
+
+        Where rounds and bytes follow from rows, so may how far a run is, how long it has taken, and
+        numbers in its error: they are for those who take part. Nobody in particular is None.
+        """
+        run = self.store.get(fields["run"])
+        if caller in fields["members"] or part_of(self.config, run.job).traffic_is_public:
+            return fields
+        error: Fields = {"error": None}
+        if run.error is not None:
+            error = error_fields(run.error.code.error(found="told to those who take part in it"))
+        return {**fields, "progress": {}, **error}
 
     def job_for(self, run_id: object, name: str) -> Job:
         """Return the job of a run for a member that it concerns; H871 for another one."""

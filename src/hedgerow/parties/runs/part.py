@@ -59,7 +59,8 @@ class Part(ABC, Generic[_Job]):
     """What one party does in runs of a job.
 
     `traffic_is_public`: whether rounds and bytes follow from what everybody learns, and may be told
-    to whoever looks at a run.
+    to whoever looks at a run; where not, who takes no part hears no progress, and of an error its
+    code.
     """
 
     traffic_is_public: ClassVar[bool] = True

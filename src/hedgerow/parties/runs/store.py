@@ -66,7 +66,6 @@ class PartyRun:
             "generation": self.generation,
             "closed": self.closed,
             "created": self.created,
-            "changed": self.changed,
             "by": self.by,
             "error": None if self.error is None else error_fields(self.error)["error"],
         }

@@ -108,7 +108,8 @@ class RunVerbs:
         by = caller.name if fields.by is None else fields.by
         if caller.role == "server" or by != caller.name:
             check_signature(self.manager.config, read_job(text).hash, by, signature)
-        return self.manager.accept(text, by, signature, check=fields.check), None
+        told = self.manager.accept(text, by, signature, check=fields.check)
+        return told if fields.check else self.manager.told_to(caller.name, told), None
 
     @verb("runs", ALL, twice=_READS)
     def runs(self) -> Answer:
@@ -123,13 +124,13 @@ class RunVerbs:
         return {"party": self.manager.config.name, "runs": runs}, None
 
     @verb("run-show", ALL, twice=_READS)
-    def show(self, fields: RunFields) -> Answer:
+    def show(self, caller: Caller, fields: RunFields) -> Answer:
         """Tell all that may be told of a run.
 
         Reply: ``run``, ``state``, ``attempt``, ``generation``, ``waiting_for``, ``progress`` and
-        more.
+        more. Of sites and peers others hear no progress, and of an error its code alone.
         """
-        return self.manager.show(fields.run), None
+        return self.manager.told_to(caller.name, self.manager.show(fields.run)), None
 
     @verb("run-job", ALL, twice=_READS)
     def job_text(self, caller: Caller, fields: RunFields) -> tuple[Fields, Payload]:
@@ -152,7 +153,8 @@ class RunVerbs:
 
         Reply: as of ``run-show``.
         """
-        return self.manager.end(fields.run, caller.name, fields.generation), None
+        told = self.manager.end(fields.run, caller.name, fields.generation)
+        return self.manager.told_to(caller.name, told), None
 
     @verb(
         "run-resume",
@@ -171,7 +173,8 @@ class RunVerbs:
         if signature or caller.role == "server" or by != caller.name:
             # What is kept is passed on.
             check_resumption(manager.config, fields.run, fields.generation, by, signature)
-        return manager.resume(fields.run, by, fields.generation, signature), None
+        told = manager.resume(fields.run, by, fields.generation, signature)
+        return manager.told_to(caller.name, told), None
 
     @verb("run-ready", PARTIES, twice=_READS)
     def ready(self, caller: Caller, fields: CopyFields) -> Answer:

@@ -1,9 +1,9 @@
 """Models at rest: what a server keeps of a model, so that it can answer.
 
-A row of the party's store with the manifest, which is public, the ledger, the leakage, and the tree
-if it was opened; beside it ``state/models/<name>/shares.bin``, in the vault. The row is written
-last: a model without one is not there yet. The hash of the manifest, which has those of the other
-texts, is bound to the shares, so that none of them can be exchanged for another.
+A row of the party's store with the manifest, of which others are told a part, the ledger, the
+leakage, and the tree if it was opened; beside it ``state/models/<name>/shares.bin``, in the vault.
+The row is written last: a model without one is not there yet. The hash of the manifest, which has
+those of the other texts, is bound to the shares, so that none of them can be exchanged for another.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.vault import About, read_arrays, write_arrays
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.registry import (
+    IN_PIECES,
     PEER_PROTOCOLS,
     TOPDOWN,
     VERTICAL,
@@ -46,7 +47,7 @@ Shares = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class ModelManifest:
-    """What is public about a model at a server.
+    """What is kept about a model at a server; `told` is what leaves it.
 
     `read_plan` makes a plan of `plan`. `job` is a hash, `files` has SHA-256 of those beside it.
     `tag` is the same at the three servers if, and only if, their shares belong together. `arrays`
@@ -77,6 +78,16 @@ class ModelManifest:
             if (among_peers := PEER_PROTOCOLS.get(self.protocol)) is not None:
                 return among_peers.plan_type.from_dict(dict(self.plan))
             return server_protocol(self.protocol).plan_type.from_dict(dict(self.plan))
+
+    def told(self) -> ModelManifest:
+        """Return what others are told.
+
+        No `files`: who knows all else that is in a text finds the rest by its hash. Of a tree in
+        pieces, neither plan nor what depends on records: it is asked by those who have them.
+        """
+        if self.protocol in IN_PIECES:
+            return replace(self, plan={}, tag="", arrays={}, files={})
+        return replace(self, files={})
 
     def to_json(self) -> str:
         """Write it; the same manifest is the same text."""

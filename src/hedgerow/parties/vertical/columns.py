@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,9 +19,7 @@ from hedgerow.tables import Domain, SqlQuery, Target, encode, read_table
 from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.tables.encode import read_target, rows_within
 from hedgerow.tables.frame import view
-from hedgerow.tables.ids import read_ids
-
-_WHOLE = re.compile(r" *[+-]?[0-9]{1,99} *")
+from hedgerow.tables.ids import asked_ids, read_ids
 
 
 @dataclass(frozen=True)
@@ -190,17 +187,17 @@ def _check_classes(target: Target, job: VerticalJob, name: str) -> None:
 
 
 def parsed_ids(texts: list[str], known: NDArray[Any]) -> NDArray[Any]:
-    """Return ids as a person writes them, in the type of a site's own; H109 if they cannot be."""
+    """Return ids that are asked about, in the type of a site's own; H109 if they cannot be."""
+    asked = asked_ids(texts)
     if known.dtype.kind == "U":
-        return np.array(texts, dtype=np.str_)
-    try:
-        return np.array(texts, dtype=np.str_).astype(np.int64)
-    except (ValueError, OverflowError):
+        return asked.astype(np.str_)
+    if asked.dtype.kind == "U":
         raise Code.WRONG_TYPE.error(
             expected="whole numbers, as the ids of this site are",
             found=", ".join(texts)[:200],
             fix="ask for instances by ids of this site's table",
-        ) from None
+        )
+    return asked
 
 
 def rows_of(known: NDArray[Any], asked: NDArray[Any]) -> NDArray[np.intp]:
@@ -225,27 +222,26 @@ def bins_or_stand_ins(
     are alike in all models over the same table, which a difference would tell from those about an
     own row; and a row more or less changes the stand-in of few. All of it is done for all: how long
     it takes says nothing. Without own rows, all bins are 0.
+
+    An id has one name, here or not, which is what tables read: that of the number 7 is 7, and 07 is
+    another id. What is no id in a table is none in a question, whatever rows there are (H109).
     """
+    asked = asked_ids(texts).astype(np.str_)
     if not len(known):
         return np.zeros((len(texts), bins.shape[1]), bins.dtype)
-    names, plain = known.astype(np.str_), [_plain(text) for text in texts]
-    # As people write them: 07 is the id 07 or else the number 7, whatever other ids there are.
-    literal, is_literal = _places(names, np.array(texts, dtype=np.str_))
-    rows, here = _places(names, np.array(plain, dtype=np.str_))
+    names = known.astype(np.str_)
+    rows, here = _places(names, asked)
     circle = _points(names.tolist(), key, b"hedgerow/row/1")
     order = np.argsort(circle)
-    asked = _points(plain, key, b"hedgerow/asked/1")
-    following = order[np.searchsorted(circle[order], asked) % len(order)]
-    return bins[np.where(is_literal, literal, np.where(here, rows, following))]
+    points = _points(asked.tolist(), key, b"hedgerow/asked/1")
+    following = order[np.searchsorted(circle[order], points) % len(order)]
+    return bins[np.where(here, rows, following)]
 
 
 def _points(ids: list[str], key: bytes, person: bytes) -> NDArray[np.uint64]:
     """Return places on a circle that nobody without the key can tell."""
     points = b"".join(
-        hashlib.blake2b(
-            one.encode("utf-8", "surrogatepass"), digest_size=8, key=key, person=person
-        ).digest()
-        for one in ids
+        hashlib.blake2b(one.encode(), digest_size=8, key=key, person=person).digest() for one in ids
     )
     return np.frombuffer(points, dtype="<u8")
 
@@ -258,8 +254,3 @@ def _places(known: NDArray[Any], asked: NDArray[Any]) -> tuple[NDArray[np.intp],
     rows = order[np.minimum(np.searchsorted(known, asked, sorter=order), len(known) - 1)]
     here: NDArray[np.bool_] = known[rows] == asked
     return rows, here
-
-
-def _plain(text: str) -> str:
-    """Return a whole number as it is written here, such as 7 for +07; others as they are."""
-    return str(int(text)) if _WHOLE.fullmatch(text) else text
