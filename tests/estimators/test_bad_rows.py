@@ -234,6 +234,75 @@ def test_nothing_but_the_noise_differs_between_tables_of_peers(ids: bool) -> Non
     assert len(shown) == 1
 
 
+@pytest.mark.parametrize("partition", ["horizontal", "vertical"])
+def test_nothing_but_the_noise_differs_between_tables_of_owners(partition: str) -> None:
+    shown = set()
+    for ages, wards, y, names in PEER_TABLES.values():
+        model = HiddenTreeClassifier(
+            epsilon=1.0,
+            domain=PEERS,
+            account=an_account(),
+            partition=partition,
+            max_depth=1,
+            engine="clear",
+        )
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            if partition == "vertical":
+                # One id is a text, at one owner; a row more is at the other.
+                tables = {"age": ages}, {"ward": [*wards, "a"]}
+                model.fit_owners(tables, [None, [*y, 0]], [names, [*names, "new"]], slots=[6, 7])
+            else:
+                rows = [list(row) for row in zip(ages, wards, strict=True)]
+                model.fit_owners([rows, [[30, "a"]]], [y, [0]], slots=[6, 2])
+        said = [str(warning.message) for warning in caught if warning.category is HedgerowWarning]
+        ledger = str(model.privacy_)
+        assert f"at most {6 if partition == 'vertical' else 2} rows" in ledger
+        learned = [str(model.what_was_learned(who)) for who in ("server 0", "analyst")]
+        shown.add((tuple(said), ledger, repr(model), repr(model.owner_only_), *learned))
+    assert len(shown) == 1
+
+
+def test_the_number_of_rows_of_owners_of_columns_is_not_found() -> None:
+    ids, y = list(range(37)), [i % 2 for i in range(37)]
+    tables = {"age": ids}, {"ward": ["a"] * 37}
+
+    def fit(capacity: int, **parameters: Any) -> None:
+        model = HiddenTreeClassifier(
+            1e-5,
+            CLASSES.model_copy(update={"capacity": capacity}),
+            partition="vertical",
+            max_depth=1,
+            engine="clear",
+            **parameters,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", HedgerowWarning)
+            model.fit_owners(tables, [None, y], [ids, ids])
+
+    assert finds_by_refusals(fit, 64) == 37
+    assert finds_by_refusals(lambda n: fit(n, account=an_account()), 64) == 1
+
+
+def test_owners_of_columns_leave_out_what_one_of_them_cannot_use() -> None:
+    """By ids, the same at all; the tree is that of the rows that are left."""
+    ids = list(range(12))
+    ages, wards = [10, 90] * 6, ["a", "b", "b"] * 4
+    y = ["q", None, *[int(age > 50) for age in ages[2:]]]
+    exact = {"noise": "none", "partition": "vertical", "max_depth": 1, "engine": "clear"}
+    model = HiddenTreeClassifier(1.0, CLASSES, bad_rows="absorb", **exact)
+    model.fit_owners(({"age": ages}, {"ward": wards}), [y, None], [ids, [*ids[:-2], 7, None]])
+    assert (model.owner_only_.without_target, model.owner_only_.without_id) == (2, 3)
+    tidy = HiddenTreeClassifier(1.0, CLASSES, **exact)
+    clean = [i for i in ids[2:10] if i != 7]
+    tidy.fit([[ages[i], wards[i]] for i in clean], [y[i] for i in clean])
+    asked = pd.DataFrame({"age": [10, 10, 90, 90], "ward": ["a", "b", "a", "b"]})
+    assert model.predict(asked).tolist() == [0, 0, 1, 1]
+    assert tidy.predict(asked.to_numpy()).tolist() == [0, 0, 1, 1]
+    with pytest.raises(HedgerowError, match=r"H107.*rows in a list at owner 0"):
+        model.fit_owners([[[age] for age in ages], {"ward": wards}], [y, None], [ids, ids])
+
+
 def test_servers_say_of_which_tables_add_remove_holds() -> None:
     model = HiddenTreeClassifier(
         500.0, CLASSES, max_depth=1, engine="clear", account=Account(Ledger())

@@ -6,16 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import hedgerow
 from hedgerow import (
+    Attribute,
     CARTRegressor,
+    Domain,
     ID3Classifier,
     PivotBoostingClassifier,
     PivotForestClassifier,
     PivotLogisticRegression,
     PivotTreeClassifier,
+    Target,
     TopDownTreeClassifier,
     VerticalID3Classifier,
 )
@@ -24,6 +28,12 @@ from hedgerow.reports.estimator import facts_of_estimator
 from tests.estimators.private_models import CLASSES, NUMBERS, PRIVATE, small_model, small_rows
 from tests.reports.pages import check_figures, check_pages, text_of
 
+TWO_BITS = Domain(
+    attributes=tuple(
+        Attribute(name=name, kind="categorical", categories=(0, 1)) for name in ("left", "right")
+    ),
+    target=Target(name="y", classes=(0, 1)),
+)
 OTHERS: list[tuple[type, dict[str, Any]]] = [
     (ID3Classifier, {}),
     (CARTRegressor, {}),
@@ -74,8 +84,11 @@ def test_a_page_says_what_the_estimator_knows(fitted: list[Any], tmp_path: Path)
         learned = getattr(model, "what_was_learned_", None)
         if isinstance(learned, Mapping):
             assert [len(part.rows) for part in facts.openings] == list(map(len, learned.values()))
+        # Among sites with an epsilon bytes tell the number of rows.
+        hidden = isinstance(model, VerticalID3Classifier) and model.epsilon is not None
+        assert not hidden or not facts.costs
         for name in ("meter_", "offline_", "online_", "server_traffic_"):
-            reading = getattr(model, name, None)
+            reading = None if hidden else getattr(model, name, None)
             if reading is not None:
                 total = sum(reading.payload)
                 assert total in [cost.total.payload for cost in facts.costs]
@@ -84,6 +97,29 @@ def test_a_page_says_what_the_estimator_knows(fitted: list[Any], tmp_path: Path)
             pages.append(page)
     assert len(pages) == 14
     check_pages(pages[::2])
+
+
+@pytest.mark.parametrize("cardinality", ["commutative", "secret"])
+@pytest.mark.parametrize("ids", [False, True])
+def test_a_page_of_sites_with_an_epsilon_does_not_tell_the_number_of_rows(
+    cardinality: str, ids: bool
+) -> None:
+    """Noise of an epsilon of 500 is none here: nothing but the number of rows differs."""
+    shown = []
+    for n in (40, 41):
+        rows = pd.DataFrame({"left": np.arange(n) % 2, "right": np.arange(n) // 2 % 2})
+        model = VerticalID3Classifier(
+            max_depth=1, epsilon=500.0, cardinality=cardinality, domain=TWO_BITS
+        )
+        names = [np.arange(n)] * 2 if ids else None
+        model.fit_sites([rows[["left"]], rows[["right"]]], [None, rows["left"]], names)
+        facts = facts_of_estimator(model)
+        assert not facts.costs
+        shown.append(facts.openings)
+        # What the sites hold has it, and says so.
+        assert model.n_records_ == n
+    assert shown[0] == shown[1]
+    assert sum(len(part.rows) for part in shown[0]) > 10
 
 
 def test_what_is_hidden_is_drawn_so(fitted: list[Any], tmp_path: Path) -> None:

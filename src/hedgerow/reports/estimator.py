@@ -9,6 +9,7 @@ from hedgerow.privacy import Ledger
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.pivot.peer_plan import PeerPlan
 from hedgerow.protocols.registry import PEER_PROTOCOLS
+from hedgerow.protocols.vertical_id3.leakage import COMMON
 from hedgerow.reports import job_words
 from hedgerow.reports.facts import Facts, Openings, RunCost, Setting, StageCost
 from hedgerow.reports.records import cost_of, learned_by, openings_of
@@ -90,11 +91,10 @@ def _kind(model: Any, plan: Any) -> str:
 def _openings(model: Any, plan: Any) -> tuple[Openings, ...]:
     learned = getattr(model, "what_was_learned_", None)
     if isinstance(learned, Mapping):
-        if isinstance(plan, PeerPlan) and plan.is_private:
-            # How rows were aligned tells their number; that it was seen stands in the ledger.
-            ring = {one.name for one in plan.ring_openings()}
+        if _hides_rows(model, plan):
+            # A value for each row; that it was seen stands in the ledger.
             learned = {
-                who: [r for r in rows if r["name"] not in ring] for who, rows in learned.items()
+                who: [r for r in rows if r["name"] != COMMON] for who, rows in learned.items()
             }
         return tuple(openings_of(f"What {who} learned", rows) for who, rows in learned.items())
     leakage = getattr(model, "leakage_", None)
@@ -104,8 +104,15 @@ def _openings(model: Any, plan: Any) -> tuple[Openings, ...]:
     return learned_by([leakage], names, published=hasattr(model, "tree_"))
 
 
+def _hides_rows(model: Any, plan: Any) -> bool:
+    """Whether noise among those who align rows has an epsilon: no page may then tell how many."""
+    if isinstance(plan, PeerPlan):
+        return plan.is_private
+    return hasattr(model, "sites_") and model.sites_[0].job.epsilon is not None
+
+
 def _costs(model: Any, plan: Any) -> tuple[RunCost, ...]:
-    if isinstance(plan, PeerPlan) and plan.is_private:
+    if _hides_rows(model, plan):
         # It follows from the number of rows.
         return ()
     readings: Iterable[tuple[str, str]] = (

@@ -17,7 +17,7 @@ from hedgerow.tables.categories import MISSING, OTHER_TYPE, UNLISTED, kind_of, l
 from hedgerow.tables.column import Column
 from hedgerow.tables.domain import Domain
 from hedgerow.tables.frame import Frame, map_columns, view
-from hedgerow.tables.ids import id_tags, row_ids
+from hedgerow.tables.ids import id_tags, read_ids
 
 _ORDER = b"rows within a capacity"
 """No key: which rows are used where there are too many is as public a rule as any."""
@@ -85,12 +85,12 @@ class Encoded:
         )
 
     def within_capacity(self, capacity: int | None, absorbed: AbsorbedRows) -> Encoded:
-        """Keep the first `capacity` records and clear the presence of the others.
+        """Keep `capacity` records, as `rows_within`, and clear the presence of the others.
 
         One record more changes which are kept by at most one record in and one out: beyond the
         capacity neighbours are those of the replace relation.
         """
-        kept = rows_within(self.present, capacity, absorbed)
+        kept = rows_within(self.present, capacity, absorbed, self.ids)
         if len(kept) == np.count_nonzero(self.present):
             return self
         present = np.zeros_like(self.present)
@@ -157,7 +157,8 @@ def encode(
     owner's eyes only. A number outside the bounds is clipped. A value that is unreadable under its
     attribute's kind, or not listed where there is no bin "other", is as missing. Missing without a
     bin for it is the middle bin of a numeric attribute, or the first category. A record whose
-    target is missing, unreadable or no class is not present. Ids stay strict; see `read_ids`.
+    target is missing, unreadable or no class is not present, and neither is one without an id of
+    its own (`read_ids`).
 
     H101 missing value without a rule, H102 unknown category, H103 outside the bounds where the
     domain says "error", H104 unknown class, H105 empty table, H106 duplicate column, H107 column
@@ -175,13 +176,11 @@ def encode(
             raise Code.BAD_TARGET.error(found="a target, and a domain that declares none")
         column = _beside(table, y, domain.target.name)
         target, present = read_target(column, domain.target, absorbed)
-    return Encoded(
-        domain=domain,
-        bins=bins,
-        target=target,
-        present=present,
-        ids=None if ids is None else row_ids(_beside(table, ids, "ids")),
-    )
+    names = None
+    if ids is not None:
+        names, named = read_ids(_beside(table, ids, "ids"), absorbed)
+        present &= named
+    return Encoded(domain=domain, bins=bins, target=target, present=present, ids=names)
 
 
 def _beside(table: Frame, values: Any, name: str) -> Column:

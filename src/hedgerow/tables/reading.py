@@ -18,7 +18,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.tables.attribute import Target
 from hedgerow.tables.domain import Domain
-from hedgerow.tables.sources.cells import BadCells, as_text, kinds_of, read_cells
+from hedgerow.tables.sources.cells import BadCells, kinds_of, read_cells
 from hedgerow.tables.sources.places import lacks_file, place_name
 from hedgerow.tables.sources.sql import SqlQuery
 from hedgerow.tables.sources.text import PLAIN, TextFormat, record_pieces, wrong_encoding
@@ -231,8 +231,6 @@ def _csv_batches(
         if kinds is None:
             yield _clean_csv(table)
             continue
-        if absorbed is not None:
-            table = as_text(table)
         table, wrong = read_cells(table, kinds, first_row)
         if wrong and bad is None and absorbed is None:
             raise bad_cells(path, wrong[0])
@@ -248,7 +246,7 @@ def _csv_batches(
 def _csv_tables(
     path: Path, domain: Domain | Target | None, text: TextFormat, absorbed: AbsorbedRows | None
 ) -> Iterator[pa.Table]:
-    """Parse a CSV file; with a domain all cells are text, or bytes where rows are absorbed."""
+    """Parse a CSV file; with a domain all cells are text."""
     parse = text.parse
     if absorbed is not None:
 
@@ -260,18 +258,24 @@ def _csv_tables(
     names: list[str] | None = None
     n_rows = 0
     for piece in record_pieces(path, text, "strict" if absorbed is None else "replace"):
-        if names is None:
-            if absorbed is not None:
-                parse.invalid_row_handler = lambda row: "skip"
+        if names is None and absorbed is not None:
+            parse.invalid_row_handler = lambda row: "skip"
+            # Every byte is a character of Latin-1, and no name depends on those of a row.
+            read = _parse(piece.decode("latin-1").encode(), None, parse, {}).schema.names
+            names = [name.encode("latin-1").decode() for name in read]
+            types = dict.fromkeys(names, pa.string())
+            parse.invalid_row_handler = broken
+            table = _parse(_replaced(piece), None, parse, types)
+        elif names is None:
             schema = _parse(piece, None, parse, {}).schema
             types = dict(zip(schema.names, schema.types, strict=True))
             if domain is not None:
-                types = dict.fromkeys(types, pa.string() if absorbed is None else pa.binary())
-            if absorbed is not None:
-                parse.invalid_row_handler = broken
+                types = dict.fromkeys(types, pa.string())
             table = _parse(piece, None, parse, types)
             names = schema.names
         elif piece.strip(b"\r\n"):
+            if absorbed is not None:
+                piece = _replaced(piece)
             with _cells_of(path, names):
                 table = _parse(piece, names, parse, types, n_rows + 1)
         else:
@@ -280,6 +284,11 @@ def _csv_tables(
         yield table
     if names is None:
         raise pa.ArrowInvalid("no line of names")
+
+
+def _replaced(piece: bytes) -> bytes:
+    """Replace what is not UTF-8: Arrow refuses such a line before anybody may leave it out."""
+    return piece.decode("utf-8", "replace").encode()
 
 
 def _parse(

@@ -79,6 +79,15 @@ def test_owners_have_no_target() -> None:
     assert RecordCount(domain=DOMAIN).fit(ROWS, ILL).records_ == len(ROWS)
 
 
+def test_of_too_many_records_owners_of_columns_keep_the_same() -> None:
+    model = RecordCount(domain=BARE, partition="vertical", bad_rows="absorb")
+    ids = np.arange(len(ROWS))
+    tables, order = [ROWS[["age"]], ROWS[["ward"]].iloc[::-1]], [ids, ids[::-1]]
+    assert model.fit_owners(tables, ids=order, slots=[30, 50]).records_ == 30
+    assert model.owner_only_.over_capacity == 2 * len(ROWS) - 80
+    assert "at most 30 rows" in str(model.privacy_)
+
+
 def test_a_domain_of_the_data_and_rows_that_do_not_fit() -> None:
     drafted = RecordCount(insecure_domain_from_data=True).fit(ROWS)
     assert drafted.records_ == len(ROWS)

@@ -2,6 +2,8 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow.csv
 import pytest
@@ -13,7 +15,8 @@ from hedgerow.parties.store.accounts import balances_in
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.topdown.job import TopDownJob
-from hedgerow.parties.topdown.part import encoded_table, pin_table
+from hedgerow.parties.topdown.part import TopDownPart, encoded_table, pin_table
+from hedgerow.privacy import Ledger
 from hedgerow.tables import Encoded, encode
 from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.trees import Tree
@@ -143,6 +146,17 @@ def test_no_row_keeps_an_owner_away(tmp_path: Path) -> None:
     # Without its columns it is no table of this domain, which no row can change.
     path.write_text("age,ward\n1,a\n")
     refuses(Code.MISSING_COLUMN, lambda: encoded_table(path, DOMAIN, AbsorbedRows()))
+
+
+def test_the_others_are_not_shown_what_is_wrong_with_a_table(tmp_path: Path) -> None:
+    """What a run ends with is everybody's to read, and the first line of a file may be a row."""
+    town, job = topdown_town(tmp_path), make_job()
+    north = town.parties["north"]
+    (town.root / "north.csv").write_text("63,secretly,m,yes\n50,c,m,no\n")
+    attempt: Any = SimpleNamespace(ledger=Ledger(), run=job.run_id)
+    refused = refuses(Code.MISSING_COLUMN, lambda: TopDownPart(north, job).attend(attempt))
+    assert "secretly" not in str(refused)
+    assert "worker.log" in refused.fix
 
 
 def test_another_table_than_at_the_first_attempt_is_refused(tmp_path: Path) -> None:

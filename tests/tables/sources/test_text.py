@@ -1,6 +1,7 @@
 """No record of a file decides what becomes of another, wherever it stands and whatever it holds."""
 
 import random
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -99,6 +100,8 @@ ODD = {
     "no character of ASCII": (b"31,\xe9\n", "ascii"),
     "no character of UTF-8": (b"31,\xe9\n", "utf-8"),
 }
+# As `ODD`, but with more or fewer cells than names: such a line is left out.
+BROKEN = [b"31,\xe9,no\n", b"\xe9\n", b"31,no,\xc3\n", b"\xff,,,,\n", b'"\xe9"\n']
 
 
 @pytest.mark.parametrize("place", ["first", "middle", "last"])
@@ -117,6 +120,45 @@ def test_no_record_refuses_a_file(tmp_path, read, odd, place):
     assert encoded.bins[others, 0].tolist() == [6, 15] * 100
     assert encoded.target[others].tolist() == [0, 1] * 100
     assert encoded.present[others].all()
+
+
+@pytest.mark.parametrize("odd", BROKEN)
+def test_a_broken_line_that_is_not_utf8_refuses_no_file(tmp_path, read, odd, capfd):
+    path, absorbed = tmp_path / "t.csv", AbsorbedRows()
+    for before, after in ((b"", ROWS), (ROWS, b""), (ROWS * 6000, ROWS)):
+        path.write_bytes(HEADER + before + odd + after)
+        assert read(path).num_rows == (before + after).count(b"\n")
+    read_table(path, domain=DOMAIN, absorbed=absorbed)
+    assert absorbed.broken_lines == 1
+    # What it holds is nobody's business either.
+    assert capfd.readouterr() == ("", "")
+
+
+BYTES = rb"""\ "" "x" "a""b" a"b ' # ; , ,, - 5 no 1e999 nan 2020-13-01 0001-01-01T00:00:00+23:59"""
+PIECES = [b" ", b"\t", b"\0", b"\r", b"\x0b", b"\x1a", b"9" * 400, b'"l\ni"', *BYTES.split(b" ")]
+PIECES += [b"\xff", b"\xc3", b"\x85", b"\xed\xa0\x80", b"\xef\xbb\xbf", "\u2028\U0001f600".encode()]
+PIECES.append(b'"' + b"\xe9" * 80 + b'"')
+
+
+def test_no_bytes_of_a_line_change_another_record(tmp_path, monkeypatch, read):
+    """Whatever is between its ends, as long as a cell that it opens is closed."""
+    path, draw = tmp_path / "t.csv", random.Random(20)
+    lines = [b"31,no", b'"80","yes"', b"5,no", b"6,"]
+
+    def records(lines, encoding):
+        path.write_bytes(b"\n".join([b"a,y", *lines, b""]))
+        found = read(path, text=TextFormat(encoding=encoding))
+        return Counter(zip(found["a"].to_pylist(), found["y"].to_pylist(), strict=True))
+
+    for _ in range(600):
+        odd = b"".join(draw.choices(PIECES, k=draw.randint(0, 8)))
+        if odd.count(b'"') % 2:
+            continue
+        encoding = draw.choice(["utf-8", "utf-8", "latin-1", "cp1252", "shift_jis"])
+        monkeypatch.setattr(text_module, "_PIECE_BYTES", draw.choice([1, 7, 40, BLOCK]))
+        place = draw.randint(0, len(lines))
+        more = records([*lines[:place], odd, *lines[place:]], encoding)
+        assert not records(lines, encoding) - more
 
 
 def test_half_a_character_of_utf16_costs_its_own_cell(tmp_path, read):
@@ -138,6 +180,10 @@ def test_the_names_alone_say_which_encoding_and_delimiter_a_file_has(tmp_path, r
     path.write_text("a;y\n31,no\n")
     with pytest.raises(HedgerowError, match="H903"):
         read(path)
+    for rows in (b"31,no,1\n", b"31\n"):
+        path.write_bytes(b"a,y,\xe9\n" + rows)
+        with pytest.raises(HedgerowError, match=r"H904.*--encoding latin-1"):
+            read(path)
     height = Domain(attributes=(Attribute(name="height | cm", kind="numeric", bounds=(0, 300)),))
     path.write_text("height | cm\n170 | 180\n180\n")
     found = read_table(path, domain=height, absorbed=AbsorbedRows())

@@ -17,7 +17,7 @@ from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.errors import Code, HedgerowError, warn_caller
 from hedgerow.estimators.accounted import PlannedEstimator
 from hedgerow.estimators.parameters import check_parameter, is_count
-from hedgerow.estimators.table import read_domain
+from hedgerow.estimators.table import declared_target, is_sequence, read_domain
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.contract import check_epsilon
 from hedgerow.protocols.hidden.evaluation import RANGES, Evaluation
@@ -193,19 +193,25 @@ class HiddenEstimator(PlannedEstimator[Any]):
                     entropy=self._entropy(),
                     absorbed=self._absorbed(),
                 )
-                if ledger.capacity is not None:
-                    # Of tables within the fewest slots no row is left out.
-                    ledger.capacity = min(_slots_of_rows(plan, len(tables), slots))
+                sizes = _slots_of_rows(plan, len(tables), slots)
             else:
-                # Owners of columns refuse tables that are longer.
-                ledger.capacity = None
-                key = None if self.random_state is None else self._key()
                 owners = _columns_of_owners(
-                    plan, tables, ys, ids, slots, key=key, entropy=self._entropy()
+                    plan,
+                    tables,
+                    ys,
+                    ids,
+                    slots,
+                    key=None if self.random_state is None else self._key(),
+                    entropy=self._entropy(),
+                    absorbed=self._absorbed(),
                 )
+                sizes = _slots_of_columns(plan, len(tables), slots)
                 self._take_domain(domain)
                 self.n_features_in_ = len(domain.attributes)
                 self.feature_names_in_ = np.array(domain.names, dtype=object)
+            if ledger.capacity is not None:
+                # Of tables within the fewest slots no row is left out.
+                ledger.capacity = min(sizes)
             return self._train(plan, owners, ledger)
 
     def what_was_learned(self, audience: str = "analyst") -> list[dict[str, Any]]:
@@ -359,11 +365,7 @@ def _rows_of_owners(
             )
     sizes = _slots_of_rows(plan, len(tables), slots)
     parts = [encode(table, y) for table, y in zip(tables, ys, strict=True)]
-    if absorbed is not None:
-        parts = [p.within_capacity(n, absorbed) for p, n in zip(parts, sizes, strict=True)]
-    for i, (part, size) in enumerate(zip(parts, sizes, strict=True)):
-        if absorbed is None and part.n_slots > size:
-            raise _too_few_slots(i, part.n_slots, size, given=slots is not None)
+    parts = _within_slots(parts, sizes, absorbed, given=slots is not None)
     return by_rows(plan.layout, parts, sizes, entropy)
 
 
@@ -383,8 +385,12 @@ def _columns_of_owners(
     *,
     key: bytes | None,
     entropy: Entropy,
+    absorbed: AbsorbedRows | None = None,
 ) -> Integrated:
-    """Encode and tag the tables of owners that hold columns, under a key or a fresh one."""
+    """Encode and tag the tables of owners that hold columns, under a key or a fresh one.
+
+    With `absorbed`, no record is refused; of too many, all owners keep the same.
+    """
     _check_lengths(tables, ys=ys, ids=ids, slots=slots)
     if ids is None:
         raise Code.IDS_DO_NOT_ALIGN.error(
@@ -405,16 +411,35 @@ def _columns_of_owners(
             fix=f"pass the ids of the rows of owner {missing[0]}",
         )
     domain = plan.layout.domain
-    groups = _groups(domain, tables)
+    groups = _groups(domain, tables, empty=absorbed is not None)
     parts = [
-        encode(table, domain.select(group, target=y is not None), y, ids=own)
+        encode(
+            table,
+            domain.select(group, target=y is not None),
+            y if y is None else declared_target(y, view(table, empty=True).n_rows),
+            ids=own,
+            absorbed=absorbed,
+        )
         for table, y, own, group in zip(tables, ys, ids, groups, strict=True)
     ]
-    sizes = [plan.n_slots] * len(tables) if slots is None else slots
+    sizes = _slots_of_columns(plan, len(tables), slots)
+    parts = _within_slots(parts, sizes, absorbed, given=slots is not None)
+    return by_columns(plan.layout, parts, sizes, key, entropy)
+
+
+def _slots_of_columns(plan: Any, n_owners: int, slots: Sequence[int] | None) -> list[int]:
+    return [plan.n_slots] * n_owners if slots is None else list(slots)
+
+
+def _within_slots(
+    parts: Sequence[Encoded], sizes: Sequence[int], absorbed: AbsorbedRows | None, *, given: bool
+) -> list[Encoded]:
+    if absorbed is not None:
+        return [p.within_capacity(n, absorbed) for p, n in zip(parts, sizes, strict=True)]
     for i, (part, size) in enumerate(zip(parts, sizes, strict=True)):
         if part.n_slots > size:
-            raise _too_few_slots(i, part.n_slots, size, given=slots is not None)
-    return by_columns(plan.layout, parts, sizes, key, entropy)
+            raise _too_few_slots(i, part.n_slots, size, given=given)
+    return list(parts)
 
 
 def _too_few_slots(owner: int, rows: int, size: int, *, given: bool) -> HedgerowError:
@@ -432,12 +457,21 @@ def _too_few_slots(owner: int, rows: int, size: int, *, given: bool) -> Hedgerow
     )
 
 
-def _groups(domain: Domain, tables: Sequence[Any]) -> list[list[int]]:
-    """Return the attributes that each owner's columns are: by name, else by position in turn."""
+def _groups(domain: Domain, tables: Sequence[Any], *, empty: bool) -> list[list[int]]:
+    """Return the attributes that each owner's columns are: by name, else by position in turn.
+
+    Tables may be `empty` where rows are absorbed; then no row may say how many columns there are.
+    """
     groups: list[list[int]] = []
     first = 0
     for i, table in enumerate(tables):
-        frame = view(table)
+        if empty and is_sequence(table) and not isinstance(table, np.ndarray):
+            raise Code.MISSING_COLUMN.error(
+                expected="names for the columns of every owner, or arrays",
+                found=f"rows in a {type(table).__name__} at owner {i}",
+                fix="pass pandas or Arrow tables, mappings of columns, or arrays",
+            )
+        frame = view(table, empty=empty)
         if frame.named:
             group = [at for at, name in enumerate(domain.names) if name in frame.names]
         else:

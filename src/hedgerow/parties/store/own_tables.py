@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
 from hedgerow import jsonfile
-from hedgerow.errors import Code
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder, replacing
@@ -24,6 +26,7 @@ QUERY_SECONDS = 600.0
 """For a query that a run makes, with all its rows, unless it was kept with others."""
 _KEY_BYTES = 32
 OWNER_ONLY_FILE = "owner-only.json"
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,25 @@ def own_table(state: StateFolder, population: str) -> OwnTable:
                 raise Code.NO_TABLE_HERE.error(found=f"one of {population} whose file is gone")
             return table
     raise Code.NO_TABLE_HERE.error(found=f"none of {population}")
+
+
+@contextmanager
+def kept_from_others(party: str) -> Iterator[None]:
+    """Say of an error about a party's table its number alone; the rest is in the log of the run.
+
+    What a run ends with, every member is shown.
+    """
+    try:
+        yield
+    except HedgerowError as error:
+        event = {"party": party, "outcome": error.code.number, "found": error.found}
+        _logger.warning("table", extra={"event": event})
+        raise error.code.error(
+            expected=f"rows of {party} that fit its domain, each with an id of its own where "
+            "parties match rows by ids",
+            found=f"others; the log of this run at {party} says which",
+            fix=f"have {party} look into worker.log of this run, and mend its table",
+        ) from None
 
 
 def keep_absorbed(state: StateFolder, run: str, absorbed: AbsorbedRows) -> None:

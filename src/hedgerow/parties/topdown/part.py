@@ -13,7 +13,12 @@ import numpy as np
 from hedgerow.errors import Code
 from hedgerow.parties.runs.part import Attempt, Part
 from hedgerow.parties.store.durable import StateFolder
-from hedgerow.parties.store.own_tables import check_same, keep_absorbed, own_table
+from hedgerow.parties.store.own_tables import (
+    check_same,
+    keep_absorbed,
+    kept_from_others,
+    own_table,
+)
 from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.contract import Context
@@ -75,7 +80,8 @@ class TopDownPart(Part[TopDownJob]):
         config = self.config
         absorbed = AbsorbedRows()
         path = own_table(config.state, self.job.population).path
-        table = encoded_table(path, self.job.domain, absorbed)
+        with kept_from_others(config.name):
+            table = encoded_table(path, self.job.domain, absorbed)
         pin_table(config.state, attempt.run, table)
         keep_absorbed(config.state, attempt.run, absorbed)
         return table

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from hedgerow.errors import Code, HedgerowError
+from hedgerow.errors import Code
 from hedgerow.parties.consortium.config import SERVERS, PartyConfig
 from hedgerow.parties.runs.part import Attempt, Part
-from hedgerow.parties.store.own_tables import OwnTable, check_same, keep_absorbed, own_table
+from hedgerow.parties.store.own_tables import (
+    OwnTable,
+    check_same,
+    keep_absorbed,
+    kept_from_others,
+    own_table,
+)
 from hedgerow.parties.vertical.columns import OwnColumns
 from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.parties.vertical.nodes import StoredNodes
@@ -25,7 +30,6 @@ from hedgerow.protocols.vertical_id3.site import Site, SiteTable
 from hedgerow.tables.absorbing import AbsorbedRows
 
 OTHERS = "what this party learned is in a ledger of its own"
-_logger = logging.getLogger(__name__)
 
 
 class VerticalPart(Part[VerticalJob]):
@@ -145,16 +149,8 @@ def read_rows(
     capacity: int | None = None,
 ) -> SiteTable:
     """Read the rows that the tree grows from; the others are not told what is wrong with them."""
-    try:
+    with kept_from_others(site):
         return own.table(table.path, table.ids, absorbed, capacity)
-    except HedgerowError as error:
-        event = {"site": site, "outcome": error.code.number, "found": error.found}
-        _logger.warning("table", extra={"event": event})
-        raise error.code.error(
-            expected=f"rows of {site} that fit its own domain, each with an id of its own",
-            found=f"others; the log of this run at {site} says which",
-            fix=f"have {site} look into worker.log of this run, and mend its table",
-        ) from None
 
 
 def plan_fields(job: VerticalJob) -> dict[str, Any]:

@@ -81,19 +81,6 @@ def read_cells(
     return pa.table(columns, names=table.column_names), bad
 
 
-def as_text(table: pa.Table) -> pa.Table:
-    """Return columns of bytes as text; what is not UTF-8 in a cell is replaced in that cell."""
-    return pa.table([_decode(column) for column in table.columns], names=table.column_names)
-
-
-def _decode(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    try:
-        return column.cast(pa.string())
-    except pa.ArrowInvalid:
-        texts = (None if v is None else v.decode("utf-8", "replace") for v in column.to_pylist())
-        return pa.chunked_array([pa.array(texts, pa.string())])
-
-
 def _among(cells: pa.ChunkedArray, words: tuple[str, ...]) -> pa.ChunkedArray:
     return pc.is_in(cells, value_set=pa.array(words, pa.string()))
 
