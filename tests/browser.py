@@ -27,7 +27,8 @@ FLAGS = (
     "--disable-sync",
     "--no-first-run",
 )
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt install chromium")
+NO_BROWSER = "needs Chromium: apt install chromium"
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER)
 SERIOUS = {"serious", "critical"}
 
 
@@ -58,15 +59,24 @@ def browser() -> Iterator[Browser]:
 
 @contextmanager
 def watched(
-    running: Browser, *, dark: bool = False, width: int = 1280, script: bool = True
+    running: Browser,
+    *,
+    dark: bool = False,
+    width: int = 1280,
+    script: bool = True,
+    printed: bool = False,
 ) -> Iterator[Watched]:
-    """Open an empty page in light or dark; `script` false: as where scripts are switched off."""
+    """Open an empty page in light or dark; `script` false: as where scripts are switched off.
+
+    `printed`: as on paper, of a screen that is light or dark.
+    """
     context = running.new_context(
         color_scheme="dark" if dark else "light",
         viewport={"width": width, "height": 900},
         java_script_enabled=script,
     )
     page = context.new_page()
+    page.emulate_media(media="print" if printed else "screen")
     found = Watched(page)
 
     def note(request: Request) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,18 +14,21 @@ from hedgerow.parties.runs.jobs import ServerJob
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.ledgers import DurableLedger
 from hedgerow.parties.vertical.job import VerticalJob
+from hedgerow.parties.vertical.peer_job import PivotJob
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.registry import IN_PIECES
 from tests.parties.vertical.site_towns import COLUMNS
 from tests.protocols.vertical_id3.ppid3_runs import WEATHER
-from tests.reports.pages import check_figures, check_pages, text_of
+from tests.reports.pages import check_figures, text_of
 
 if TYPE_CHECKING:
     from tests.everywhere.runtimes import Everybody
 
+SECONDS = r'<td class="number">[0-9,.]+ s</td>'
 
-def check_reports(town: Everybody, job: Any) -> None:
-    """One page of each role, by the name of the model or the run; those who see most are opened."""
+
+def check_reports(town: Everybody, job: Any) -> list[Path]:
+    """Read one page of each role, by the name of the model or the run; return them."""
     members = town.members(job)
     first = {town.parties[name].role: name for name in reversed(members)}
     told = ["zoe", "north"] if isinstance(job, ServerJob) else []
@@ -37,14 +41,24 @@ def check_reports(town: Everybody, job: Any) -> None:
         check_figures(text, ledger_of(town, name, job))
         check_secrets(town, name, job, page)
         assert f"made by {name}, " in text_of(text)
-        assert '<th scope="row">all stages</th>' in text
+        check_seconds(job, text)
         pages.append(page)
     for name in told:
         page = report(town, name, job.run_id[:-4])
         check_figures(page.read_text(), ledger_of(town, members[0], job))
         assert page.read_text().count('<tr><th scope="row">alder</th>') == 2
+        assert re.search(rf'<th scope="row">alder</th>{SECONDS}', page.read_text())
         pages.append(page)
-    check_pages([pages[0], pages[-1]])
+    return pages
+
+
+def check_seconds(job: Any, text: str) -> None:
+    """A party has noted the seconds of all steps, and of all stages where there are any."""
+    cost = text[text.index('<h2 id="cost">') : text.index('<h2 id="card">')]
+    rows = len(re.findall(r'<tr><th scope="row">', cost))
+    assert len(re.findall(rf'<tr><th scope="row">[^<]*</th>{SECONDS}{SECONDS}', cost)) == rows
+    assert ">all steps</th>" in cost
+    assert (">all stages</th>" in cost) == isinstance(job, ServerJob | PivotJob)
 
 
 def check_stranger(town: Everybody, job: Any) -> None:

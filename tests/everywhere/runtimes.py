@@ -78,7 +78,7 @@ class Outcome:
 
     `charges` are entries and marks of ledgers, by whose they are; `meter` has rounds and payload by
     step and party, as the runtime tells them; `result` is the model, or what it answers, where
-    there is no noise in it.
+    there is no noise in it; `pages` are reports of those who took part.
     """
 
     transcript: Transcript
@@ -86,6 +86,7 @@ class Outcome:
     meter: Figures
     result: Any = None
     seconds: float = 0.0
+    pages: Sequence[Path] = ()
 
 
 @dataclass(frozen=True)
@@ -432,8 +433,8 @@ class Everybody(VerticalTown):
             meter |= figures(reading)
         charges = self._charges(job, kept)
         result = self._result(case, kept) if case.exact else None
-        check_reports(self, job)
-        return Outcome(transcript_of(noted), charges, meter, result, seconds)
+        pages = check_reports(self, job)
+        return Outcome(transcript_of(noted), charges, meter, result, seconds, pages)
 
     def _charges(self, job: Any, kept: Mapping[str, StoredModel]) -> dict[str, Charges]:
         """Return what models and stores say of charges; who has the same to say says the same."""

@@ -44,6 +44,7 @@ from tests.everywhere.runtimes import (
     in_estimator,
     in_flower,
 )
+from tests.reports.pages import check_pages
 
 Sent = dict[tuple[int, int], list[tuple[str, int]]]
 MAIL = {*topdown.MAIL, *vertical.MAIL}
@@ -138,6 +139,9 @@ def test_the_same_everywhere(
     elif case.exact:
         assert there.result == here.result
     print(f"\n{name} | {runtime} | {figures_of(there)}")
+    if there.pages:
+        # Those who see most of it, and least.
+        check_pages([there.pages[0], there.pages[-1]])
 
 
 def in_order(case: Case, found: list[Any]) -> list[Any]:

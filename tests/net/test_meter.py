@@ -1,5 +1,7 @@
 """The meter adds up, subtracts, joins and survives JSON."""
 
+import json
+
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
@@ -8,7 +10,7 @@ from tests.net.readings import same_bytes
 
 
 def filled(parties=(0, 1)) -> Meter:
-    meter = Meter(parties)
+    meter = Meter(parties, clock=lambda: 7.0)
     for party in parties:
         meter.record("mul", party, payload=8 * (party + 1), wire=100, waiting=0.5)
         meter.record("mul", party, payload=8, wire=100)
@@ -40,6 +42,34 @@ def test_a_reading_does_not_move_and_differences_measure_a_part() -> None:
     assert part.payload == (4, 2)
     assert part.steps == ["open"]
     assert (meter.snapshot() - meter.snapshot()).rounds == 0
+
+
+def test_seconds_of_a_step_begin_where_the_one_before_it_ended() -> None:
+    now = 100.0
+    meter = Meter([0, 1], clock=lambda: now)
+    now = 103.0
+    meter.begin()
+    for passed, step in ((1.0, "mul"), (0.25, "open"), (2.0, "mul")):
+        now += passed
+        for party in (0, 1):
+            meter.record(step, party, waiting=passed / 2)
+    before = meter.snapshot()
+    now += 5.0
+    meter.record("mail", 1, rounds=0)
+    reading = meter.snapshot()
+    assert [reading.at(step, 0).seconds for step in ("mul", "open", "mail")] == [3.0, 0.25, 0.0]
+    assert reading.seconds == (3.25, 8.25)
+    assert (reading - before).seconds == (0.0, 5.0)
+    assert Reading.from_json(reading.to_json()).seconds == reading.seconds
+
+
+def test_meters_of_earlier_versions_have_no_seconds() -> None:
+    old = json.loads(filled().snapshot().to_json())
+    for row in old["traffic"]:
+        del row["seconds"]
+    again = Reading.from_json(json.dumps(old))
+    assert again.seconds == (0.0, 0.0)
+    assert again.waiting == (0.5, 0.5)
 
 
 def test_readings_of_different_processes_join() -> None:

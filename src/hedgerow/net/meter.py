@@ -1,14 +1,16 @@
-"""What parties sent, step by step: rounds, payload bytes, wire bytes, seconds waiting.
+"""What parties sent, step by step: rounds, payload bytes, wire bytes, seconds.
 
 Payload is the bytes of the arrays or of mail; wire bytes add frames and TLS records, not TCP/IP
 headers. Rounds are those of lock-step. They and their bytes are public: they follow from plans
-alone.
+alone. The seconds of an exchange begin where the one before it ended: what a party computes for it
+counts, and so does waiting.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from hedgerow.errors import Code
@@ -23,6 +25,7 @@ class Traffic(NamedTuple):
     payload: int = 0
     wire: int = 0
     waiting: float = 0.0
+    seconds: float = 0.0
 
     def plus(self, other: Traffic) -> Traffic:
         """Add field by field."""
@@ -31,6 +34,7 @@ class Traffic(NamedTuple):
             self.payload + other.payload,
             self.wire + other.wire,
             self.waiting + other.waiting,
+            self.seconds + other.seconds,
         )
 
     def minus(self, other: Traffic) -> Traffic:
@@ -40,6 +44,7 @@ class Traffic(NamedTuple):
             self.payload - other.payload,
             self.wire - other.wire,
             self.waiting - other.waiting,
+            self.seconds - other.seconds,
         )
 
 
@@ -85,6 +90,11 @@ class Reading:
     def waiting(self) -> tuple[float, ...]:
         """Seconds that each of `parties` waited."""
         return tuple(self.total(party).waiting for party in self.parties)
+
+    @property
+    def seconds(self) -> tuple[float, ...]:
+        """Seconds that each of `parties` took, waiting among them."""
+        return tuple(self.total(party).seconds for party in self.parties)
 
     def __repr__(self) -> str:
         parties = f"{len(self.parties)} {'party' if len(self.parties) == 1 else 'parties'}"
@@ -137,11 +147,16 @@ class Reading:
             parties = [int(p) for p in data["parties"]]
             traffic = {
                 (str(row["step"]), int(row["party"])): Traffic(
-                    int(row["rounds"]), int(row["payload"]), int(row["wire"]), float(row["waiting"])
+                    int(row["rounds"]),
+                    int(row["payload"]),
+                    int(row["wire"]),
+                    float(row["waiting"]),
+                    # Meters of earlier versions have none.
+                    float(row.get("seconds", 0.0)),
                 )
                 for row in data["traffic"]
             }
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             if isinstance(error, Code.BAD_METER.spec.raises):
                 raise
             raise Code.BAD_METER.error(found=f"{type(error).__name__}: {error}") from None
@@ -149,11 +164,17 @@ class Reading:
 
 
 class Meter:
-    """Count what the local parties send."""
+    """Count what the local parties send, and the seconds between, by a clock."""
 
-    def __init__(self, parties: Sequence[int]) -> None:
+    def __init__(self, parties: Sequence[int], clock: Callable[[], float] = time.monotonic) -> None:
         self.parties = tuple(parties)
         self._traffic: dict[tuple[str, int], Traffic] = {}
+        self._clock = clock
+        self.begin()
+
+    def begin(self) -> None:
+        """Count seconds from here on: what came before is no part of a step."""
+        self._ended = dict.fromkeys(self.parties, self._clock())
 
     def record(
         self,
@@ -166,13 +187,10 @@ class Meter:
         waiting: float = 0.0,
     ) -> None:
         """Add one round of one party, or mail, which is none."""
-        before = self._traffic.get((step, party), _NOTHING)
-        self._traffic[step, party] = Traffic(
-            before.rounds + rounds,
-            before.payload + payload,
-            before.wire + wire,
-            before.waiting + waiting,
-        )
+        now = self._clock()
+        spent = Traffic(rounds, payload, wire, waiting, now - self._ended.get(party, now))
+        self._ended[party] = now
+        self._traffic[step, party] = self._traffic.get((step, party), _NOTHING).plus(spent)
 
     def snapshot(self) -> Reading:
         """Read the meter; subtract an earlier reading to measure a part of a program."""

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
+from hedgerow.net.meter import Meter
 from hedgerow.net.network import Array, Network, Route
 
 Suppose = Callable[[str, tuple[int, ...]], NDArray[Any]]
@@ -31,6 +32,8 @@ class Rehearsal(Network):
     def __init__(self, n: int, suppose: Suppose) -> None:
         super().__init__(n, range(n))
         self.local, self._local, self._suppose = (), frozenset(), suppose
+        # Where nobody lives, no time passes.
+        self.meter = Meter(range(n), clock=lambda: 0.0)
         self.work: Counter[str] = Counter()
         """Products that all parties compute beside what messages show, by kind."""
 

@@ -68,6 +68,7 @@ class TLSNetwork(Network):
             deadline=time.monotonic() + (timeout if meeting_timeout is None else meeting_timeout),
             listener=listener,
         )
+        self.meter.begin()
 
     def _move(
         self, step: str, plan: Sequence[Route], outbox: Mapping[int, Array]

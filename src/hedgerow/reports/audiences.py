@@ -100,6 +100,7 @@ def _factor(epsilon: float) -> str:
 
 def _card(who: str, epsilon: float, delta: float, why: str) -> AudienceCard:
     if not Guarantee(epsilon, delta, Relation.ADD_REMOVE).private:
+        why = why.removeprefix("no finite epsilon: ")
         return AudienceCard(
             who,
             math.inf,

@@ -49,9 +49,9 @@ class Openings(NamedTuple):
 
 
 class StageCost(NamedTuple):
-    """What a stage has taken: rounds of the slowest, bytes of all, seconds of the longest wait.
+    """What a stage has taken: rounds and seconds of the slowest, bytes of all, the longest wait.
 
-    `waiting` is None where nobody has told it.
+    `waiting` and `seconds` are None where nobody has told them.
     """
 
     stage: str
@@ -59,32 +59,33 @@ class StageCost(NamedTuple):
     payload: int
     wire: int
     waiting: float | None = None
+    seconds: float | None = None
 
 
 class RunCost(NamedTuple):
-    """What something has cost, by stages or by parties; seconds where somebody has noted them.
+    """What something has cost, by steps, stages, attempts or parties.
 
-    `stages` come one after the other; parties compute at the same time.
+    Steps, stages and attempts come one after the other; parties compute at the same time.
     """
 
     title: str
     stages: tuple[StageCost, ...]
-    seconds: float | None = None
-    by: Literal["stage", "party"] = "stage"
+    by: Literal["step", "stage", "attempt", "party"] = "step"
 
     @property
     def total(self) -> StageCost:
         """All of them together."""
         each = self.stages
-        rounds, waits = [one.rounds for one in each], [one.waiting or 0.0 for one in each]
-        together = sum if self.by == "stage" else max
-        told = any(one.waiting is not None for one in each)
+        together = max if self.by == "party" else sum
+        waits = [one.waiting for one in each if one.waiting is not None]
+        taken = [one.seconds for one in each if one.seconds is not None]
         return StageCost(
-            "all stages" if self.by == "stage" else "all of them",
-            together(rounds),
+            "all of them" if self.by == "party" else f"all {self.by}s",
+            together(one.rounds for one in each),
             sum(one.payload for one in each),
             sum(one.wire for one in each),
-            together(waits) if told else None,
+            together(waits) if waits else None,
+            together(taken) if taken else None,
         )
 
 

@@ -244,5 +244,5 @@ def _octets(n: int) -> str:
     return f"{n:,} B"
 
 
-def _seconds(waiting: float | None) -> str:
-    return "not told" if waiting is None else f"{waiting:,.2f} s"
+def _seconds(taken: float | None) -> str:
+    return "not told" if taken is None else f"{taken:,.2f} s"

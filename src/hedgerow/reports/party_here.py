@@ -16,7 +16,7 @@ from hedgerow.parties.runs.job_files import Job
 from hedgerow.parties.runs.store import OPEN, PartyRun, RunStore
 from hedgerow.parties.store.database import Store, open_store
 from hedgerow.parties.store.ledgers import DurableLedger
-from hedgerow.parties.store.meters import attempt_sums, read_meter
+from hedgerow.parties.store.meters import read_meter, sums_of
 from hedgerow.parties.store.models import StoredModel, open_model
 from hedgerow.parties.vertical.columns import OwnColumns
 from hedgerow.parties.vertical.job import VerticalJob
@@ -26,9 +26,9 @@ from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.registry import IN_PIECES, PEER_PROTOCOLS, TOPDOWN, VERTICAL, is_published
 from hedgerow.protocols.vertical_id3.site import Interior, Leaf
 from hedgerow.reports import job_words
-from hedgerow.reports.facts import Facts, NumberTable, RunCost, StageCost
+from hedgerow.reports.facts import Facts, NumberTable, RunCost
 from hedgerow.reports.pictures.pieces import tree_pieces
-from hedgerow.reports.records import learned_by, offline_and_online
+from hedgerow.reports.records import cost_by, learned_by, offline_and_online
 from hedgerow.reports.visible import Visible, visible_of_state, visible_on_servers
 from hedgerow.reports.words import kind_of
 from hedgerow.tables import Domain
@@ -166,12 +166,12 @@ def _costs(config: PartyConfig, store: Store, run: PartyRun) -> tuple[RunCost, .
     if reading is None:
         return ()
     found = offline_and_online(f"What {config.name} has sent in all attempts", reading)
-    sums = attempt_sums(store, run.id)
-    if len(sums) < 2:
-        return found
-    keys = ("rounds", "payload", "wire", "waiting")
-    each = tuple(StageCost(f"attempt {s['attempt']}", *(s[key] for key in keys)) for s in sums)
-    return (*found, RunCost("By attempt", each))
+    attempts, stages = (sums_of(store, run.id, by) for by in ("attempts", "stages"))
+    if len(stages) > 1:
+        found = (cost_by("stage", "By stage, each until all have kept it", stages), *found)
+    if len(attempts) > 1:
+        found = (*found, cost_by("attempt", "By attempt", attempts))
+    return found
 
 
 def _provenance(run: PartyRun, stored: StoredModel | None) -> job_words.Rows:

@@ -168,7 +168,8 @@ def _costs(shown: Shown | None) -> tuple[RunCost, ...]:
     if shown is None or not shown.sent:
         return ()
     rows = tuple(
-        StageCost(name, sent.rounds, sent.payload, sent.wire) for name, sent in shown.sent.items()
+        StageCost(name, sent.rounds, sent.payload, sent.wire, seconds=sent.seconds)
+        for name, sent in shown.sent.items()
     )
     return (RunCost("What each has sent in all attempts, as they tell it", rows, by="party"),)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from hedgerow.net.meter import Reading, Traffic
 from hedgerow.privacy import Leakage
@@ -11,7 +11,7 @@ from hedgerow.protocols.pivot.programs import OFFLINE
 from hedgerow.reports.facts import OpenedValue, Openings, RunCost, StageCost
 
 _MOST_STEPS = 24
-"""Stages of a table; what costs less is summed up in its last row."""
+"""Rows of a table; what costs less is summed up in its last row."""
 
 
 def openings_of(title: str, rows: Iterable[Mapping[str, Any]]) -> Openings:
@@ -51,18 +51,36 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}, each,"
 
 
-def cost_of(title: str, reading: Reading, seconds: float | None = None) -> RunCost:
+def cost_of(title: str, reading: Reading) -> RunCost:
     """Return a reading step by step, the dearest ones, in the order in which they were taken."""
     steps = {step: _at(reading, step) for step in reading.steps}
-    steps = {step: sent for step, sent in steps.items() if sent != Traffic()}
-    dear = sorted(steps, key=lambda step: -steps[step].payload)[:_MOST_STEPS]
-    stages = [StageCost(step, *sent) for step, sent in steps.items() if step in dear]
-    rest = Traffic()
-    for step, sent in steps.items():
-        rest = rest if step in dear else rest.plus(sent)
-    if len(steps) > len(dear):
-        stages.append(StageCost(f"{len(steps) - len(dear):,} more", *rest))
-    return RunCost(title, tuple(stages), seconds)
+    return _dearest(title, {step: sent for step, sent in steps.items() if sent != Traffic()})
+
+
+def cost_by(
+    by: Literal["stage", "attempt"], title: str, rows: Sequence[Mapping[str, Any]]
+) -> RunCost:
+    """Return the sums that a meter keeps of every stage or attempt, by their names."""
+    sums = {str(row[by]): Traffic(**{k: row[k] for k in row if k != by}) for row in rows}
+    if by == "attempt":
+        sums = {f"attempt {number}": sent for number, sent in sums.items()}
+    return _dearest(title, {name or "beside the stages": sums[name] for name in sums}, by)
+
+
+def _dearest(
+    title: str, sums: Mapping[str, Traffic], by: Literal["step", "stage", "attempt"] = "step"
+) -> RunCost:
+    dear = set(sorted(sums, key=lambda name: -sums[name].payload)[:_MOST_STEPS])
+    each, rest = [(name, sent) for name, sent in sums.items() if name in dear], Traffic()
+    for name, sent in sums.items():
+        rest = rest if name in dear else rest.plus(sent)
+    if len(sums) > len(dear):
+        each.append((f"{len(sums) - len(dear):,} more", rest))
+    stages = tuple(StageCost(name, *sent) for name, sent in each)
+    if not any(sent.seconds for sent in sums.values()):
+        # A meter of an earlier version has noted none.
+        stages = tuple(one._replace(seconds=None) for one in stages)
+    return RunCost(title, stages, by)
 
 
 def offline_and_online(title: str, reading: Reading) -> tuple[RunCost, ...]:
@@ -81,4 +99,5 @@ def _at(reading: Reading, step: str) -> Traffic:
         sum(one.payload for one in each),
         sum(one.wire for one in each),
         max((one.waiting for one in each), default=0.0),
+        max((one.seconds for one in each), default=0.0),
     )

@@ -18,8 +18,15 @@ from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.trail import verify
 from hedgerow.reports.party import facts_of_party
 from tests.browser import Watched, browser, needs_browser, watched
-from tests.parties.console.console_town import console_town, console_url, epsilon_job, opener
+from tests.parties.console.console_town import (
+    console_town,
+    console_url,
+    epsilon_job,
+    opener,
+    secrets_of,
+)
 from tests.parties.towns import Town
+from tests.reports.pages import VIEWS
 
 WAIT = 30_000.0
 SECRET = re.compile(r"PRIVATE KEY|state\.key|\.pem")
@@ -141,24 +148,48 @@ def test_only_who_is_listed_decides_and_only_what_waits(
     assert "ann at birch has refused" in town.errors(run)["birch"]
 
 
-def look(seen: Watched, name: str, shots: Path) -> None:
+@pytest.fixture(scope="module")
+def hidden(town: Town) -> dict[str, str]:
+    return secrets_of(town)
+
+
+def shown(hidden: dict[str, str], text: str) -> list[str]:
+    """Return the names of what a text has, and no page may have."""
+    return [name for name, secret in hidden.items() if secret in text]
+
+
+def test_secrets_on_a_page_would_be_found(town: Town, hidden: dict[str, str]) -> None:
+    page, cookie = session(console_url(town, "birch"))
+    text = call(page, Cookie=cookie)[2]
+    assert shown(hidden, text) == []
+    for name, secret in hidden.items():
+        assert len(secret) >= 16
+        assert name in shown(hidden, text.replace("</main>", f"<p>{secret}</p></main>"))
+    kinds = {name.partition(" of ")[0] for name in hidden}
+    shares = {"seed 0", "seed 1", "correction"}
+    assert kinds == {"token", "column", "party.key", "state.key", "uploads.key", *shares}
+    assert len({name.rpartition(" of ")[2].split(",")[0] for name in hidden}) == len(town.parties)
+
+
+def look(seen: Watched, name: str, shots: Path, hidden: dict[str, str]) -> None:
     """Find nothing that keeps people from using a page; keep a picture of it."""
     page = seen.page
     assert seen.findings() == [], name
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
     assert not SECRET.search(page.content())
+    assert shown(hidden, page.content()) == []
     page.screenshot(path=shots / f"{name}.png", full_page=True)
 
 
-def looks(running: Browser, seen: Watched, name: str, shots: Path) -> None:
-    """Look at a page as it is, in the dark and on a narrow screen, and without scripts."""
-    look(seen, name, shots)
+def looks(running: Browser, seen: Watched, name: str, shots: Path, hidden: dict[str, str]) -> None:
+    """Look at a page as it is, in the dark, on a narrow screen, on paper, and without scripts."""
+    look(seen, name, shots, hidden)
     kept = seen.page.context.storage_state()
-    for how, options in (("dark", {"dark": True}), ("narrow", {"width": 360})):
+    for how, options in {**VIEWS, "narrow": {"width": 360}}.items():
         with watched(running, **options) as again:
             again.page.context.add_cookies(kept["cookies"])  # type: ignore[arg-type]
             again.page.goto(seen.page.url)
-            look(again, f"{name}-{how}", shots)
+            look(again, f"{name}-{how}", shots, hidden)
             assert again.errors == []
     with watched(running, script=False) as plain:
         plain.page.context.add_cookies(kept["cookies"])  # type: ignore[arg-type]
@@ -178,7 +209,9 @@ def tab_to(page: Page, id: str) -> None:
 @pytest.mark.long
 @needs_browser
 @pytest.mark.usefixtures("refused")
-def test_a_run_from_its_approval_over_a_kill_to_its_end(town: Town, tmp_path: Path) -> None:
+def test_a_run_from_its_approval_over_a_kill_to_its_end(
+    town: Town, hidden: dict[str, str], tmp_path: Path
+) -> None:
     strikes = town.parties["cedar"].folder / "strikes"
     held = strikes.with_name("reached")
     # It holds still in the first two levels, and is killed in the next one.
@@ -199,7 +232,7 @@ def test_a_run_from_its_approval_over_a_kill_to_its_end(town: Town, tmp_path: Pa
         assert "waits for approval by ann or bob" in needs
         assert "epsilon 1 more" in page.inner_text("#budgets")
         assert "3 of 3" not in page.inner_text("#figures")
-        looks(running, seen, "overview", tmp_path)
+        looks(running, seen, "overview", tmp_path, hidden)
 
         # Its report says for whom it waits, that nothing was charged, and what it would cost.
         facts = facts_of_party(town.parties["birch"], run)
@@ -214,7 +247,7 @@ def test_a_run_from_its_approval_over_a_kill_to_its_end(town: Town, tmp_path: Pa
         assert "may be asked by: zoe" in said
         assert job.hash in said
         assert job.to_toml().strip() in said
-        looks(running, seen, "run", tmp_path)
+        looks(running, seen, "run", tmp_path, hidden)
         tab_to(page, "person-1")
         page.keyboard.press("ArrowDown")
         assert page.is_checked("#person-2")
@@ -235,17 +268,17 @@ def test_a_run_from_its_approval_over_a_kill_to_its_end(town: Town, tmp_path: Pa
         page.click("nav >> text=Overview")
         page.wait_for_selector("#runs >> text=waiting for cedar", timeout=WAIT)
         page.wait_for_selector("#needs >> text=cedar", timeout=WAIT)
-        look(seen, "killed", tmp_path)
+        look(seen, "killed", tmp_path, hidden)
         town.start("cedar")
         page.wait_for_selector("#ended >> text=done", timeout=WAIT)
         page.wait_for_selector("#models >> text=illness-model", timeout=WAIT)
         page.wait_for_selector("#needs >> text=nearly used up", timeout=WAIT)
-        look(seen, "done", tmp_path)
+        look(seen, "done", tmp_path, hidden)
         page.click("#models a >> text=illness-model")
-        look(seen, "model", tmp_path)
+        look(seen, "model", tmp_path, hidden)
         page.click("nav >> text=Trail")
         assert "approval" in page.inner_text("#entries")
-        look(seen, "trail", tmp_path)
+        look(seen, "trail", tmp_path, hidden)
 
         assert seen.errors == []
         assert {urlsplit(one).netloc for one in seen.asked} == {urlsplit(url).netloc}

@@ -24,13 +24,14 @@ from hedgerow.parties.runs.jobs import ServerJob, load_job, read_job
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.wire.client import MembersClient, Reply
 from hedgerow.privacy import Ledger
-from hedgerow.reports.page import report_page
+from hedgerow.reports.page import report_page, write_report
 from hedgerow.reports.party import facts_of_party
 from hedgerow.tables import Attribute, Domain
 from tests.parties.roles.upload_servers import DOMAIN, SERVERS, people, write_csv
 from tests.parties.runs.run_servers import job as server_job
 from tests.parties.towns import Town
 from tests.parties.wire.parties_calls import refuses
+from tests.reports.pages import check_pages
 
 PLAN = {"noise": "none", "max_depth": 3}
 _AGE = Attribute(name="age", kind="numeric", bounds=(0, 90), bins=5)
@@ -98,7 +99,7 @@ def test_the_table_is_that_of_the_estimator(town: Town) -> None:
     assert found.privacy.total("analyst").epsilon == np.inf
 
 
-def test_noise_is_charged_once_and_the_table_is_drawn_once(town: Town) -> None:
+def test_noise_is_charged_once_and_the_table_is_drawn_once(town: Town, tmp_path: Path) -> None:
     evaluator = Evaluator(town.parties["zoe"])
     job = evaluator.propose("ward-model", ["south-1"], 0.5)
     before = {name: len(spent(town, name, "guests")) for name in SERVERS}
@@ -136,13 +137,18 @@ def test_noise_is_charged_once_and_the_table_is_drawn_once(town: Town) -> None:
     assert told[0.5].accuracy == found.accuracy
     assert told[np.inf].confusion == tuple(map(tuple, exact.confusion.tolist()))
     assert f">{found.accuracy:.3f}</span><p>On south-1, held out</p>" in report_page(facts)
-    (alone,) = facts_of_party(town.parties["zoe"], run).accuracies
-    assert alone == told[0.5]
+    evaluated = facts_of_party(town.parties["zoe"], run)
+    assert evaluated.accuracies == (told[0.5],)
+    pages = [
+        write_report(known, tmp_path / f"{view}.html")
+        for view, known in (("model", facts), ("evaluation", evaluated))
+    ]
     for name in ("north", "alder"):
         assert not facts_of_party(town.parties[name], "ward-model").accuracies
         assert not facts_of_party(town.parties[name], run).accuracies
     refuses(Code.CALLER_NOT_ALLOWED, lambda: RunClient(town.parties["ann"]).job(run))
     assert RunClient(town.parties["south"]).job(run).hash == job.hash
+    check_pages(pages)
 
 
 @pytest.mark.parametrize(

@@ -19,14 +19,15 @@ from hedgerow.parties.runs.store import RunStore
 from hedgerow.parties.runs.worker import REFUSED, TRY_AGAIN
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
-from hedgerow.parties.store.meters import RunMeter, add_readings, attempt_sums, read_meter
+from hedgerow.parties.store.meters import RunMeter, add_readings, read_meter, sums_of
+from hedgerow.reports.records import cost_by
 from tests.parties.forks import offspring
 from tests.parties.roles.upload_servers import consortium
 from tests.parties.runs.run_servers import job, set_line
 
 
 def reading(**steps: int) -> Reading:
-    meter = Meter([1])
+    meter = Meter([1], clock=iter(range(9)).__next__)
     for step, wire in steps.items():
         meter.record(step, 1, payload=wire - 1, wire=wire, waiting=0.5)
     return meter.snapshot()
@@ -36,23 +37,59 @@ def test_attempts_add_up(tmp_path: Path) -> None:
     store = open_store(StateFolder(tmp_path / "state"))
     assert read_meter(store, "r") is None
     first = RunMeter(store, "r", 1)
-    first.write(reading(meet=10))
+    first.write(reading(meet=10), "level 0")
     # Later in the same attempt: what it has written before is not counted twice.
     first.write(reading(meet=10, level=100))
-    RunMeter(store, "r", 2).write(reading(meet=12))
-    RunMeter(store, "r", 4).write(reading(meet=10, leaf=1000))
+    RunMeter(store, "r", 2).write(reading(meet=12), "level 1")
+    # What was lost with the attempt before is made again.
+    last = RunMeter(store, "r", 4)
+    last.write(reading(meet=10), "level 1")
+    last.write(reading(meet=10, leaf=1000), "leaves")
     RunMeter(store, "another", 1).write(reading(meet=7))
     every = read_meter(store, "r")
     assert every is not None
-    assert every.at("meet", 1) == Traffic(3, 29, 32, 1.5)
+    assert every.at("meet", 1) == Traffic(3, 29, 32, 1.5, 3.0)
     assert every.total(1).wire == 10 + 100 + 12 + 10 + 1000
-    attempts = attempt_sums(store, "r")
+    attempts = sums_of(store, "r", "attempts")
     assert [(one["attempt"], one["wire"], one["rounds"]) for one in attempts] == [
         (1, 110, 2),
         (2, 12, 1),
         (4, 1010, 2),
     ]
-    assert sum(one["wire"] for one in attempts) == every.total(1).wire
+    stages = sums_of(store, "r", "stages")
+    assert [(one["stage"], one["wire"], one["rounds"], one["seconds"]) for one in stages] == [
+        ("level 0", 10, 1, 1.0),
+        ("", 100, 1, 1.0),
+        ("level 1", 22, 2, 2.0),
+        ("leaves", 1000, 1, 1.0),
+    ]
+    for sums in (attempts, stages):
+        assert sum(one["wire"] for one in sums) == every.total(1).wire
+        assert sum(one["seconds"] for one in sums) == every.total(1).seconds
+
+
+def test_meters_of_earlier_versions_are_added_to(tmp_path: Path) -> None:
+    store = open_store(StateFolder(tmp_path / "state"))
+    RunMeter(store, "r", 0).write(reading(meet=10))
+    with store.snapshot() as made:
+        row = made.row("meters", run="r")
+    assert row is not None
+    old = json.loads(row["reading"])
+    del old["stages"]
+    for one in (*old["traffic"], *old["attempts"]):
+        del one["seconds"]
+    with store.transaction("meter") as made:
+        made.put("meters", {"run": "r", "reading": json.dumps(old)})
+    assert sums_of(store, "r", "stages") == []
+    assert cost_by("attempt", "", sums_of(store, "r", "attempts")).total.seconds is None
+    RunMeter(store, "r", 2).write(reading(meet=12), "level 0")
+    every = read_meter(store, "r")
+    assert every is not None
+    assert every.total(1) == Traffic(2, 20, 22, 1.0, 1.0)
+    assert cost_by("attempt", "", sums_of(store, "r", "attempts")).total.seconds == 1.0
+    assert [one["stage"] for one in sums_of(store, "r", "stages")] == ["level 0"]
+    each = cost_by("attempt", "", sums_of(store, "r", "attempts")).stages
+    assert [(one.stage, one.seconds) for one in each] == [("attempt 0", 0.0), ("attempt 2", 1.0)]
 
 
 def test_steps_of_one_attempt_only_stay() -> None:

@@ -351,9 +351,9 @@ def test_rows_that_make_no_tree_end_a_run_with_a_number(tmp_path: Path) -> None:
             assert code.number in text
             assert "The account of" in text
             assert "warm'" not in text
-        check_pages([page])
     finally:
         town.stop()
+    check_pages([page])
 
 
 def name_table(town: PeerTown, population: str, office: str) -> None:

@@ -10,7 +10,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.network import Network
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
-from hedgerow.parties.store.meters import attempt_sums, read_meter
+from hedgerow.parties.store.meters import read_meter, sums_of
 from hedgerow.parties.vertical.prepared import MOST_TIMES, PreparedStock
 from hedgerow.secure.additive.transfers import PREPROCESSING
 from tests.net.net_parties import Club
@@ -141,7 +141,7 @@ def test_a_run_that_waits_for_an_approval_is_prepared(tmp_path: Path) -> None:
             for fields in town.client("wren").show(run).values():
                 assert fields.progress.prepared == (name == "ahead")
             store = open_store(town.parties["rook"].state)
-            meter, attempts = read_meter(store, run), attempt_sums(store, run)
+            meter, attempts = read_meter(store, run), sums_of(store, run, "attempts")
             assert meter is not None
             ahead = attempts[0]["payload"] if name == "ahead" else 0
             assert [one["attempt"] for one in attempts] == ([0, 1] if ahead else [1])

@@ -121,6 +121,7 @@ def _print(shown: Shown) -> None:
             f"{', '.join(shown.sent)} "
             f"({cost.wire / 1e6:,.2f} MB on the wire"
             + (f", {cost.offline / 1e6:,.2f} MB offline)" if cost.offline else ")")
+            + ("" if cost.seconds is None else f", {cost.seconds:,.1f} s")
         )
     print_line("\nwhat is learned of a person, at most")
     table = Table("audience", "epsilon", "delta", "relation", "by", "why")

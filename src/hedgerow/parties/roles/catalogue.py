@@ -185,6 +185,7 @@ class Catalogue:
             payload=sum(read.payload),
             wire=sum(read.wire),
             offline=sum(read.only(*OFFLINE).payload),
+            seconds=max(read.seconds, default=0.0) or None,
         )
 
 

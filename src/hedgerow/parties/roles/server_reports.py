@@ -74,12 +74,14 @@ class Sent(ReportPart):
     """What this party has sent in the run: rounds, and bytes of payload and on the wire.
 
     `offline`: of the payload, what needs no rows or no target, and may have been sent ahead.
+    `seconds`: of all attempts, where they were noted.
     """
 
     rounds: Count
     payload: Count
     wire: Count
     offline: Count = 0
+    seconds: Amount | None = None
 
 
 class ModelLine(ReportPart):
@@ -162,7 +164,7 @@ class Shown:
 
     @property
     def cost(self) -> Sent | None:
-        """Return the rounds of the run, and the bytes that all servers have sent."""
+        """Return the rounds and seconds of the run, and the bytes that all servers have sent."""
         if not self.sent:
             return None
         each = self.sent.values()
@@ -171,6 +173,7 @@ class Shown:
             payload=sum(sent.payload for sent in each),
             wire=sum(sent.wire for sent in each),
             offline=sum(sent.offline for sent in each),
+            seconds=max((sent.seconds for sent in each if sent.seconds is not None), default=None),
         )
 
     def to_dict(self) -> dict[str, Any]:

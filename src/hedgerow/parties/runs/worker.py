@@ -148,7 +148,7 @@ class RunWorker:
     def _on_stage(self, kept: KeptStage) -> None:
         assert self.network is not None
         self.say("stage", stage=kept.stage, number=kept.number)
-        self.meter.write(self.network.meter.snapshot())
+        self.meter.write(self.network.meter.snapshot(), kept.stage)
 
     @contextmanager
     def _metering(self) -> Iterator[None]:

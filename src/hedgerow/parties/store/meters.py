@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code
@@ -15,21 +15,30 @@ class RunMeter:
     """What one party has sent in a run, for one of its attempts.
 
     A row of the party's store is a meter (`hedgerow.net.meter.Reading`) of all attempts together,
-    with the sums of each under ``attempts``. It is written whenever a stage is kept, so an attempt
-    whose process is killed counts as far as its last stage.
+    with the sums of each under ``attempts`` and those of each stage under ``stages``. It is written
+    whenever a stage is kept, so an attempt whose process is killed counts as far as its last stage.
     """
 
     def __init__(self, store: Store, run: str, attempt: int) -> None:
         self._store, self._run, self._attempt = store, run, attempt
         self._before = read_meter(store, run)
-        self._attempts = attempt_sums(store, run)
+        self._attempts = sums_of(store, run, "attempts")
+        self._written = Traffic()
+        self._stages = {row.pop("stage"): Traffic(**row) for row in sums_of(store, run, "stages")}
 
-    def write(self, reading: Reading) -> None:
-        """Write what this attempt has sent so far, added to what came before it."""
-        own = _total(reading)._asdict()
+    def write(self, reading: Reading, stage: str = "") -> None:
+        """Write what this attempt has sent so far, added to what came before it.
+
+        `stage` is the one that was kept just now; what came since the last one is of no stage.
+        """
+        own = _total(reading)
         every = reading if self._before is None else add_readings(self._before, reading)
-        attempts = [*self._attempts, {"attempt": self._attempt, **own}]
-        document = {**json.loads(every.to_json()), "attempts": attempts}
+        attempts = [*self._attempts, {"attempt": self._attempt, **own._asdict()}]
+        known = self._stages.get(stage, Traffic())
+        self._stages[stage] = known.plus(own.minus(self._written))
+        self._written = own
+        stages = [{"stage": name, **sent._asdict()} for name, sent in self._stages.items()]
+        document = {**json.loads(every.to_json()), "attempts": attempts, "stages": stages}
         with self._store.transaction("meter") as made:
             made.put("meters", {"run": self._run, "reading": json.dumps(document)})
 
@@ -40,12 +49,15 @@ def read_meter(store: Store, run: str) -> Reading | None:
     return None if text is None else Reading.from_json(text)
 
 
-def attempt_sums(store: Store, run: str) -> list[dict[str, Any]]:
-    """Return the sums of every attempt at a run, in order."""
+def sums_of(store: Store, run: str, by: Literal["attempts", "stages"]) -> list[dict[str, Any]]:
+    """Return the sums of every attempt at a run, or of every stage of it, in order.
+
+    What is of no stage has the name ``""``. Meters of earlier versions have attempts alone.
+    """
     text = _text(store, run)
     if text is None:
         return []
-    return list(jsonfile.loads(text, Code.BAD_METER)["attempts"])
+    return list(jsonfile.loads(text, Code.BAD_METER).get(by, ()))
 
 
 def _text(store: Store, run: str) -> str | None:

@@ -19,6 +19,7 @@ from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.runs.agreement import confirm
 from hedgerow.parties.runs.manager import RunManager
+from hedgerow.parties.runs.stages import PREPARED
 from hedgerow.parties.runs.verbs import Hash, RunFields, Session
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.meters import RunMeter
@@ -108,7 +109,7 @@ class PeerPreparations(HolderSessions):
                 network.farewell(range(network.n))
                 sent = network.meter.snapshot()
         # Attempt 0: what was sent before the first one.
-        RunMeter(open_store(state), job.run_id, 0).write(sent)
+        RunMeter(open_store(state), job.run_id, 0).write(sent, PREPARED)
         kept = sum(array.nbytes for array in stock.values())
         return {
             "sent": sum(sent.payload),
