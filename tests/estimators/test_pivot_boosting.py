@@ -1,6 +1,5 @@
 """Boosting over columns at peers, as estimators."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,10 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from hedgerow import Account, PivotBoostingClassifier, PivotBoostingRegressor, read_model
+from hedgerow import Account, PivotBoostingClassifier, PivotBoostingRegressor
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import Budget, Ledger
 from hedgerow.tables import encode
-from hedgerow.trees.boosted import Boosted
 
 IRIS, PEOPLE, CANCER = load_iris(), load_diabetes(), load_breast_cancer()
 FEW: dict[str, Any] = {"n_peers": 2, "n_estimators": 3, "max_depth": 2, "learning_rate": 0.5}
@@ -32,16 +30,6 @@ def test_it_learns_and_answers_as_its_opened_model(iris: PivotBoostingClassifier
     found = iris.predict_proba(IRIS.data)
     np.testing.assert_allclose(found, iris.boosted_.distribution(bins), atol=1e-9)
     np.testing.assert_allclose(found.sum(axis=1), 1)
-
-
-def test_an_opened_model_is_exported(iris: PivotBoostingClassifier, tmp_path: Path) -> None:
-    file = tmp_path / "boosted.json"
-    file.write_text(iris.to_json())
-    kept = read_model(file)
-    assert isinstance(kept.model, Boosted)
-    exported = iris.to_sklearn()
-    bins = encode(IRIS.data, iris.domain_).bins
-    np.testing.assert_allclose(exported.predict_proba(IRIS.data), kept.model.distribution(bins))
 
 
 def test_all_peers_learned_what_was_opened(iris: PivotBoostingClassifier) -> None:
@@ -78,7 +66,7 @@ def test_peers_with_ids_and_a_booster_for_each_class() -> None:
     assert (model.predict(frame) == y).mean() > 0.8
     each = PivotBoostingClassifier(**{**FEW, "n_estimators": 1}, loss="one-vs-rest")
     each.fit(IRIS.data[:, :2], IRIS.target)
-    assert not hasattr(each, "boosted_")
+    assert each.boosted_.link == "one-vs-rest"
     assert each.predict_proba(IRIS.data[:3, :2]).shape == (3, 3)
 
 

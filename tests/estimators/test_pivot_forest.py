@@ -1,18 +1,14 @@
 """Forests over columns at peers, as estimators."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import cross_val_score
 
-from hedgerow import PivotForestClassifier, PivotForestRegressor, read_model
+from hedgerow import PivotForestClassifier, PivotForestRegressor
 from hedgerow.errors import HedgerowError
 from hedgerow.tables import encode
-from hedgerow.trees.forest import Forest
 
 IRIS, PEOPLE = load_iris(), load_diabetes()
 
@@ -29,18 +25,6 @@ def test_most_of_the_trees_decide(iris: PivotForestClassifier) -> None:
     votes = (each[:, :, None] == np.arange(3)).sum(axis=0)
     assert np.array_equal(iris.predict(query), votes.argmax(axis=1))
     assert (iris.predict(IRIS.data) == IRIS.target).mean() > 0.93
-
-
-def test_an_opened_forest_is_exported(iris: PivotForestClassifier, tmp_path: Path) -> None:
-    file = tmp_path / "forest.json"
-    file.write_text(iris.to_json())
-    kept = read_model(file)
-    assert isinstance(kept.model, Forest)
-    exported = iris.to_sklearn()
-    assert isinstance(exported, RandomForestClassifier)
-    found = exported.predict_proba(IRIS.data)
-    bins = encode(IRIS.data, iris.domain_).bins
-    np.testing.assert_allclose(found, kept.model.distribution(bins))
 
 
 def test_all_peers_learned_what_was_opened(iris: PivotForestClassifier) -> None:

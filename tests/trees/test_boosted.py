@@ -59,7 +59,11 @@ def test_answers_are_the_link_of_the_raw_score(model):
     if model.link == "identity":
         assert np.array_equal(model.decide(bins), raw)
         return
-    expected = softmax(raw, axis=1) if model.n_scores > 1 else np.hstack([expit(-raw), expit(raw)])
+    expected = np.hstack([expit(-raw), expit(raw)])
+    if model.link == "softmax":
+        expected = softmax(raw, axis=1)
+    elif model.link == "one-vs-rest":
+        expected = expit(raw) / expit(raw).sum(axis=1, keepdims=True)
     assert np.allclose(model.distribution(bins), expected, rtol=1e-13, atol=0)
     assert np.array_equal(model.decide(bins), model.distribution(bins))
     best = raw.argmax(axis=1) if model.n_scores > 1 else raw[:, 0] > 0

@@ -160,7 +160,7 @@ def test_other_versions_are_not_guessed(version):
     assert caught.value.code is Code.MODEL_VERSION
 
 
-@pytest.mark.parametrize("minor", [3, -1, "1", None, 1.0, True, [1]])
+@pytest.mark.parametrize("minor", [4, -1, "1", None, 1.0, True, [1]])
 def test_other_minor_versions_are_not_guessed(minor):
     with pytest.raises(HedgerowError, match="minor") as caught:
         Tree.from_dict(document() | {"minor": minor})
@@ -179,6 +179,11 @@ def test_only_what_needs_it_states_a_minor_version():
     assert subset.to_dict()["minor"] == Forest([plain, subset]).to_dict()["minor"] == 1
     assert subset.to_dict()["tree"]["subsets"] == [[1, 0, 1]]
     assert random_boosted(np.random.default_rng(0)).to_dict()["minor"] == 1
+    rng = np.random.default_rng(0)
+    each = random_boosted(rng, random_domain(rng, classes=3), joint=False).to_dict()
+    assert each["minor"] == 3
+    with pytest.raises(HedgerowError, match="one-vs-rest"):
+        Boosted.from_dict(each | {"minor": 2})
 
 
 def as_version_1_0(found):

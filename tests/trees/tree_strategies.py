@@ -92,7 +92,7 @@ def random_tree(rng, domain=None, *, max_splits=12, kinds=None, released=None):
     return Tree(domain, kind, feature, cut, first_child, value, weight, subsets)
 
 
-def random_boosted(rng, domain=None, *, rounds=3, max_splits=8, kinds=None):
+def random_boosted(rng, domain=None, *, rounds=3, max_splits=8, kinds=None, joint=True):
     """Random trees in the model's step domain, a random start, and the link that fits."""
     classes = [0, 2, 3, 4][int(rng.integers(4))]
     domain = random_domain(rng, classes=classes) if domain is None else domain
@@ -100,7 +100,8 @@ def random_boosted(rng, domain=None, *, rounds=3, max_splits=8, kinds=None):
     k = classes if classes > 2 else 1
     step = step_domain(domain)
     trees = [random_tree(rng, step, max_splits=max_splits, kinds=kinds) for _ in range(rounds * k)]
-    link = "softmax" if k > 1 else "logistic" if classes else "identity"
+    several = "softmax" if joint else "one-vs-rest"
+    link = several if k > 1 else "logistic" if classes else "identity"
     return Boosted(domain, trees, rng.normal(size=k), link)
 
 
@@ -190,7 +191,9 @@ def forests(draw, **options):
 
 @st.composite
 def boosteds(draw, **options):
-    return random_boosted(draw(_seeds), rounds=draw(st.integers(1, 3)), **options)
+    return random_boosted(
+        draw(_seeds), rounds=draw(st.integers(1, 3)), joint=draw(st.booleans()), **options
+    )
 
 
 @st.composite

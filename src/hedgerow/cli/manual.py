@@ -130,7 +130,7 @@ MANUAL: dict[str, dict[str, ManualEntry]] = {
             "hedgerow models show readmission-1 wards/zoe",
         ),
         "models fetch": ManualEntry(
-            f"{_PARTY}, and a model that was published",
+            f"{_PARTY}, and a model that was published, or that the peers of this party see",
             "hedgerow models fetch readmission-1 wards/zoe --out model.json",
         ),
         "query": ManualEntry(

@@ -7,22 +7,15 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from hedgerow.errors import Code, HedgerowError
 from hedgerow.protocols.hidden.server_plan import ServerPlan, TreePlan
-from hedgerow.protocols.pivot.boosting import opened_model
-from hedgerow.protocols.pivot.boosting_plan import PivotBoostingPlan
 from hedgerow.protocols.pivot.growth import PeerTrees
 from hedgerow.protocols.pivot.logistic.plan import LogisticPlan
 from hedgerow.protocols.pivot.logistic.training import LinearModel
 from hedgerow.protocols.pivot.peer_plan import PeerPlan
-from hedgerow.protocols.pivot.plan import PivotPlan
-from hedgerow.protocols.pivot.trees import opened_trees
 from hedgerow.protocols.registry import peer_protocol
 from hedgerow.reports.facts import NumberTable
 from hedgerow.reports.pictures.pieces import TreePiece
 from hedgerow.reports.pictures.trees import HiddenTree
-from hedgerow.trees.export.text import count_noun
-from hedgerow.trees.forest import Forest
 from hedgerow.trees.model import Model
 
 
@@ -57,24 +50,12 @@ def visible_among_peers(plan: PeerPlan, model: object) -> Visible:
         return Visible() if model.opened is None else Visible(numbers=(_weights(plan, model),))
     if not isinstance(model, PeerTrees):
         return Visible()
-    if isinstance(plan, PivotBoostingPlan) and model.opened is not None:
-        return _boosted(plan, model)
-    if isinstance(plan, PivotPlan) and model.opened is not None:
-        trees = opened_trees(plan, model)
-        return Visible(trees[0] if len(trees) == 1 else Forest(tuple(trees)))
+    seen = peer_protocol(plan).opened(plan, model)
+    if seen is not None:
+        return Visible(seen)
     return Visible(
         hidden=tuple(HiddenTree.among_peers(plan, model, t) for t in range(model.shape.n_trees))
     )
-
-
-def _boosted(plan: PivotBoostingPlan, model: PeerTrees) -> Visible:
-    try:
-        return Visible(opened_model(plan, model))
-    except HedgerowError as error:
-        if error.code is not Code.BAD_PARAMETER:
-            raise
-        boosters = count_noun(plan.numbers.n_scores, "booster", "boosters")
-        return Visible(note=f"It has {boosters}, one for each class, which are not drawn here.")
 
 
 def _weights(plan: LogisticPlan, model: LinearModel) -> NumberTable:

@@ -18,7 +18,7 @@ from hedgerow.trees import layout, predict, schema
 from hedgerow.trees.layout import Bins
 from hedgerow.trees.tree import Tree
 
-Link = Literal["identity", "logistic", "softmax"]
+Link = Literal["identity", "logistic", "softmax", "one-vs-rest"]
 Noise = tuple[NDArray[np.float64] | None, ...]
 
 
@@ -31,12 +31,13 @@ class Boosted(schema.ModelDocument):
     all stand in one sequence in that order, which is how they are kept. They have one number per
     node; their target is that of `step_domain`, to which trees of another target with bounds are
     moved. `start` (k,) is the raw score before the first tree. `link` reads it as the target, as
-    the log-odds of the second of two classes, or as the logarithms of the probabilities of K > 2
-    classes up to a constant. `noise`, where it is known, has for each tree the standard deviations
-    of the noise that was added to sums of records, as it enters the values of its leaves, in the
-    order of `Tree.leaves`, or None; it is public as the trees are, and changes no answer. It does
-    not say how far another fit would differ: noise also moves cuts, what later rounds learn and
-    the shrinkage.
+    the log-odds of the second of two classes, as the logarithms of the probabilities of K > 2
+    classes up to a constant, or as the log-odds of each of them against the rest, whose
+    probabilities are then shares of their sum. `noise`, where it is known, has for each tree the
+    standard deviations of the noise that was added to sums of records, as it enters the values of
+    its leaves, in the order of `Tree.leaves`, or None; it is public as the trees are, and changes
+    no answer. It does not say how far another fit would differ: noise also moves cuts, what later
+    rounds learn and the shrinkage.
 
     `Code.BAD_TREE` if the trees are not such trees or no finite sum can be promised,
     `Code.BAD_TARGET` if the domain has no target or one class only, `Code.BAD_PARAMETER` if the
@@ -160,7 +161,7 @@ class Boosted(schema.ModelDocument):
     def distribution(self, bins: Bins) -> NDArray[np.float64]:
         """Class probabilities of every row, float64 (m, classes)."""
         self._needs_classes()
-        return probabilities(self.raw(bins))
+        return probabilities(self.raw(bins), joint=self.link != "one-vs-rest")
 
     def predict_class(self, bins: Bins) -> NDArray[np.int32]:
         """Class index of every row, int32 (m,); of equal raw scores the lowest index wins.
@@ -184,7 +185,7 @@ class Boosted(schema.ModelDocument):
         }
         if self.noise is not None:
             body["noise"] = [None if one is None else one.tolist() for one in self.noise]
-        minor = 1 if self.noise is None else 2
+        minor = 3 if self.link == "one-vs-rest" else 1 if self.noise is None else 2
         return schema.document("boosted", self.domain, body, privacy, minor=minor)
 
     @classmethod
@@ -194,6 +195,8 @@ class Boosted(schema.ModelDocument):
         minor = schema.minor_version(document)
         allowed = {"noise"} if minor > 1 else set()
         schema.keys(body, {"link", "start", "trees"}, allowed, "the boosted trees")
+        if body["link"] == "one-vs-rest" and minor < 3:
+            schema.refuse(f"link 'one-vs-rest' in minor version {minor}")
         if not isinstance(body["trees"], list):
             schema.refuse(f"trees of type {type(body['trees']).__name__}")
 
@@ -329,22 +332,37 @@ def n_scores(domain: Domain, link: Link) -> int:
     classes = domain.target.classes
     if classes is not None and len(classes) < 2:
         raise Code.BAD_TARGET.error(found="a target of one class", expected="two or more classes")
-    fits = "identity" if classes is None else "logistic" if len(classes) == 2 else "softmax"
-    if link != fits:
+    fits: tuple[Link, ...] = ("softmax", "one-vs-rest")
+    if classes is None or len(classes) == 2:
+        fits = ("identity",) if classes is None else ("logistic",)
+    if link not in fits:
         kind = "bounds" if classes is None else f"{len(classes)} classes"
         raise Code.BAD_PARAMETER.error(
-            found=f"link={link!r} for a target with {kind}", expected=f"link={fits!r}"
+            found=f"link={link!r} for a target with {kind}",
+            expected=" or ".join(f"link={one!r}" for one in fits),
         )
     return len(classes) if classes is not None and len(classes) > 2 else 1
 
 
-def probabilities(raw: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Apply the softmax to raw scores; a single column is the log-odds of the second class."""
+def probabilities(raw: NDArray[np.float64], *, joint: bool = True) -> NDArray[np.float64]:
+    """Return class probabilities (n, k) of raw scores (n, 1), of the second class, or (n, k).
+
+    `joint` scores of classes are read by softmax, others each by itself, as shares of their sum.
+    """
     if raw.shape[1] == 1:
         # Each side from its own exponential: one minus the other would lose small ones.
         return np.exp(-np.logaddexp(0.0, np.hstack([raw, -raw])))
+    if not joint:
+        return shares_of(np.exp(-np.logaddexp(0.0, -raw)))
     # A difference may overflow; its exponential is 0 all the same.
     with np.errstate(over="ignore"):
         scaled = np.exp(raw - raw.max(axis=1, keepdims=True))
-    shares: NDArray[np.float64] = scaled / scaled.sum(axis=1, keepdims=True)
-    return shares
+    return shares_of(scaled)
+
+
+def shares_of(chances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the shares of numbers (n, k) in their sums; where that is 0, all alike."""
+    total = chances.sum(axis=1, keepdims=True)
+    every = np.where(total > 0, chances, 1.0)
+    found: NDArray[np.float64] = every / every.sum(axis=1, keepdims=True)
+    return found

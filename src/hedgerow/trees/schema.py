@@ -4,9 +4,9 @@
 
     {"format": "hedgerow-model", "version": 1, "type": "tree", "domain": {...}, "tree": {...}}
 
-A model that version 1.0 could not say so carries ``"minor": 1`` besides (subsets, boosted trees)
-or 2 (boosted trees with the noise of their sums):
-older releases refuse it as a whole, and every other file stays as they know it.
+A model that version 1.0 could not say so carries ``"minor": 1`` besides (subsets, boosted trees),
+2 (boosted trees with the noise of their sums) or 3 (a score for each class against the rest): older
+releases refuse it as a whole, and every other file stays as they know it.
 
 The arrays of a tree are lists; a number that was not released (NaN) is null. The format is fixed
 by ``model.schema.json`` beside this file. A model file comes from elsewhere and is not trusted:
@@ -31,8 +31,9 @@ from hedgerow.trees.layout import SplitKind
 
 FORMAT = "hedgerow-model"
 VERSION = 1
-MINOR = 2
-"""Latest minor version: 1 brought tables of subsets in rows, and boosted trees; 2 their noise."""
+MINOR = 3
+"""Latest minor version: 1 brought tables of subsets in rows, and boosted trees; 2 their noise; 3
+scores of classes each against the rest."""
 BODY = {"tree": "tree", "forest": "trees", "boosted": "boosted"}
 """Types of model and the key under which each keeps its nodes."""
 

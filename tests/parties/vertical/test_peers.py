@@ -26,10 +26,13 @@ from hedgerow.parties.vertical.peer_part import read_state
 from hedgerow.parties.wire.handlers import Caller, Incoming, declared_verbs
 from hedgerow.protocols.pivot.peer_plan import INSTANCES
 from hedgerow.protocols.pivot.run import ask_peers
+from hedgerow.protocols.registry import PEER_PROTOCOLS
 from hedgerow.protocols.vertical_id3.align import check_enough
 from hedgerow.reports.page import write_report
 from hedgerow.reports.party import facts_of_party
 from hedgerow.secure.ring import Z64
+from hedgerow.trees import read_model
+from hedgerow.trees.forest import Forest
 from tests.parties.towns import json_of, set_line
 from tests.parties.vertical.peer_towns import (
     PEERS,
@@ -37,10 +40,11 @@ from tests.parties.vertical.peer_towns import (
     PeerTown,
     aligned,
     charged,
+    job_dict,
     make_job,
     run_here,
 )
-from tests.protocols.vertical_id3.ppid3_runs import WEATHER, weather
+from tests.protocols.vertical_id3.ppid3_runs import DAYS, WEATHER, weather
 from tests.reports.pages import check_pages, text_of
 
 
@@ -131,6 +135,103 @@ def test_weights_are_those_of_one_process_and_peers_ask_for_probabilities(
         for row, expected_row in zip(asked, chances, strict=True):
             shown = [value for key, value in row.items() if key not in ("id", "class")]
             np.testing.assert_allclose(shown, expected_row, rtol=0, atol=0.05)
+    finally:
+        town.stop()
+
+
+ROUNDS = {"max_depth": 1, "n_estimators": 2, "learning_rate": 1.0}
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "boosting": ("pivot-boosting", ROUNDS),
+    "boosting-hidden": ("pivot-boosting", ROUNDS | {"hide": "everything"}),
+    "forest": ("pivot-forest", {"max_depth": 2, "n_estimators": 3}),
+    "forest-hidden": ("pivot-forest", {"max_depth": 2, "n_estimators": 3, "hide": "thresholds"}),
+    "logistic": ("pivot-logistic", {"max_iter": 3, "learning_rate": 1.0}),
+    "tree": ("pivot-tree", {"max_depth": 2}),
+}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("forest-hidden", "boosting"),
+        pytest.param(("boosting-hidden", "forest", "logistic", "tree"), marks=pytest.mark.slow),
+    ],
+)
+def test_models_are_asked_and_those_that_peers_see_are_fetched(
+    tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    town = PeerTown(tmp_path)
+    days = [word for day in range(1, len(DAYS) + 1) for word in ("--id", day)]
+    rows, labels = weather().bins, np.array(WEATHER.target.classes)
+    try:
+        town.start()
+        for name in names:
+            protocol, plan = MODELS[name]
+            job = make_job(name=name, protocol=protocol, plan=plan)
+            town.until_state(town.post(job, "wren"), "done")
+            here, local = run_here(job), aligned(job)
+            asked = json_of(town.command("rook", "query", name, *days, "--format", "json"))["rows"]
+            told = [row["class"] for row in asked]
+            bins = {j: rows[:, j] for j in range(4)}
+            index = ask_peers(local, here.model, bins, len(DAYS), charged(local))
+            assert told == labels[index].tolist()
+            file = tmp_path / f"{name}.json"
+            fetched = town.command("rook", "models", "fetch", name, "--out", file)
+            if name.endswith("hidden"):
+                assert Code.BAD_PARAMETER.number in fetched.stderr
+                said = "which nobody sees: it lies in pieces with heron, rook, wren"
+                assert said in " ".join(fetched.stderr.split())
+                continue
+            assert fetched.returncode == 0, fetched.stderr
+            model, privacy = read_model(file)
+            assert privacy == json.loads(town.stored("heron", job).ledger)
+            expected = PEER_PROTOCOLS[protocol].opened(local, here.model)
+            # Weights and values of leaves are rounded at random, by one unit in the last place.
+            off = {"logistic": 0.05, "boosting": 0.002}.get(name, 0)
+            chances, those = model.distribution(rows), expected.distribution(rows)
+            np.testing.assert_allclose(chances, those, rtol=0, atol=off)
+            alone = model.predict_class(rows)
+            if isinstance(model, Forest):
+                votes = sum(np.eye(2)[tree.predict_class(rows)] for tree in model.trees)
+                alone = votes.argmax(axis=1)
+            assert told == labels[alone].tolist()
+        check_verbs(town, file, model, privacy)
+    finally:
+        town.stop()
+
+
+def check_verbs(town: PeerTown, file: Path, model: Any, privacy: Any) -> None:
+    """What is done with a model file is done with one that was fetched."""
+    rows = town.root / "rows.csv"
+    lines = [",".join(map(str, day[:4])) for day in DAYS]
+    rows.write_text("\n".join([",".join(WEATHER.names), *lines]) + "\n")
+    told = json_of(town.command("rook", "predict", file, rows, "--format", "json"))["rows"]
+    expected = [WEATHER.target.classes[i] for i in model.predict_class(weather().bins)]
+    assert [row["class"] for row in told] == expected
+    again = town.root / "again.json"
+    exported = town.command("rook", "export", file, "--to", "json", "--out", again)
+    assert exported.returncode == 0, exported.stderr
+    assert read_model(again) == (model, None)
+    shown = json_of(town.command("rook", "ledger", file, "--format", "json"))
+    assert shown["ledger"] == privacy
+
+
+def test_who_took_no_part_is_told_nothing_of_what_peers_see(tmp_path: Path) -> None:
+    town = PeerTown(tmp_path)
+    try:
+        town.start()
+        two = job_dict()["columns"]
+        del two["wren"]
+        domain = WEATHER.select([0, 2, 3], target=True).to_dict()
+        job = make_job(peers=["heron", "rook"], columns=two, domain=domain)
+        town.until_state(town.post(job, "rook"), "done", "heron")
+        fetched = town.command("heron", "models", "fetch", "tennis")
+        assert fetched.returncode == 0, fetched.stderr
+        assert json.loads(fetched.stdout)["type"] == "tree"
+        refused = town.command("wren", "models", "fetch", "tennis")
+        assert Code.BAD_PARAMETER.number in refused.stderr
+        said = " ".join(refused.stderr.split())
+        assert "tennis, which heron, rook see and nobody else" in said
     finally:
         town.stop()
 

@@ -6,23 +6,27 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
+from sklearn.multiclass import OneVsRestClassifier
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage
 from hedgerow.protocols.growers.choices import Restricted
+from hedgerow.protocols.growers.gradients import Labels, gradients
 from hedgerow.protocols.pivot import boosting
 from hedgerow.protocols.pivot.boosting import PEER_BOOSTING, cost_level, opened_model
-from hedgerow.protocols.pivot.boosting_plan import PivotBoostingPlan
+from hedgerow.protocols.pivot.boosting_plan import PeerNumbers, PivotBoostingPlan
 from hedgerow.protocols.pivot.coins import drawn_rows
 from hedgerow.protocols.pivot.options import PivotBoostingOptions
 from hedgerow.protocols.pivot.programs import PeerPart
 from hedgerow.protocols.pivot.run import ask_peers
 from hedgerow.secure.additive import AdditiveEngine
 from hedgerow.secure.cost import NOTHING
+from hedgerow.secure.ring import Z32
 from hedgerow.tables import Encoded, Target
 from tests.protocols.pivot.peer_tables import charged, encoded, grown
 from tests.protocols.pivot.test_growth import attempts
+from tests.secure.worst_case import ERRORS, ErringEngine
 
 FEW = {"n_estimators": 2, "max_depth": 2, "learning_rate": 0.5}
 HIDE = ["nothing", "everything"]
@@ -141,6 +145,7 @@ CASES: list[Any] = [
     ("iris", 2, {"hide": "nothing"}),
     ("iris", 2, {"hide": "everything", "subsample": 0.6}),
     pytest.param("iris", 2, {"hide": "nothing", "loss": "one-vs-rest"}, marks=pytest.mark.slow),
+    ("iris", 2, {"hide": "everything", "loss": "one-vs-rest"}),
     pytest.param(
         "cancer",
         3,
@@ -183,17 +188,23 @@ def test_scores_are_those_of_the_textbook(name: str, m: int, options: dict[str, 
         assert np.abs(asked(plan, part, rows) - np.clip(values, low, high)).max() < 1e-9
 
 
-@pytest.mark.parametrize("name", ["cancer", "diabetes", "iris"])
-def test_opened_models_answer_by_themselves_as_scikit_learn(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    [("cancer", "softmax"), ("diabetes", "softmax"), ("iris", "softmax"), ("iris", "one-vs-rest")],
+)
+def test_opened_models_answer_by_themselves_as_scikit_learn(name: str, loss: str) -> None:
     rows = encoded(name, columns=4)
-    plan = boosting_plan(rows, n_estimators=4)
+    plan = boosting_plan(rows, n_estimators=4, loss=loss)
     part = grown(rows, plan)
     model = opened_model(plan, part.model)
     raw, scores = model.raw(rows.bins), scores_of(plan, part, rows)
     assert np.abs(raw - (scores if plan.classes else plan.units.values(scores, 0))).max() < 1e-9
     like = {"n_estimators": 4, "max_depth": 2, "learning_rate": 0.5, "random_state": 0}
     if plan.classes:
-        clear = GradientBoostingClassifier(**like).fit(rows.bins, rows.target)
+        clear: Any = GradientBoostingClassifier(**like)
+        if loss == "one-vs-rest":
+            clear = OneVsRestClassifier(clear)
+        clear.fit(rows.bins, rows.target)
         found = model.distribution(rows.bins)
         assert np.allclose(found, asked(plan, part, rows, proba=True))
         off = np.abs(found - clear.predict_proba(rows.bins))
@@ -202,6 +213,60 @@ def test_opened_models_answer_by_themselves_as_scikit_learn(name: str) -> None:
         off = np.abs(raw[:, 0] - numbers.predict(rows.bins)) / plan.units.half
     # Equal splits are many, and complete trees go on where scikit-learn's are pure.
     assert np.quantile(off, 0.9) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("capacity", "unit_bits"), [(65_535, 14), (65_536, 13), (1 << 20, 9), (1 << 25, 4)]
+)
+@pytest.mark.parametrize("name", ["cancer", "iris"])
+def test_probabilities_are_off_by_a_line_and_units(
+    name: str, capacity: int, unit_bits: int
+) -> None:
+    """Units are the coarser the more rows there are, so that sums fit."""
+    domain = encoded(name, columns=2).domain
+    of, worst = PeerNumbers(domain, capacity, 20, 3, 0.3), []
+    assert of.unit_bits == unit_bits
+    k = max(2, of.n_scores)
+    stated = 0.00075 + 2.0**-unit_bits
+    if k > 2:
+        stated = (k + 3) / 2048 + 2 * 2.0**-unit_bits
+    scores = np.random.default_rng(0).normal(0, 3, (of.n_scores, 4000))
+    exact = 1 / (1 + np.exp(-scores)) if k == 2 else np.exp(scores) / np.exp(scores).sum(axis=0)
+    for how in ERRORS:
+        engine, ones = ErringEngine(how), np.ones(4000, dtype=np.int64)
+        labels = Labels(
+            engine.public(ones, Z32), engine.public(np.zeros(scores.shape, np.int64), Z32), ones
+        )
+        given = np.rint(scores * 2.0**of.fraction).astype(np.int64)
+        gradient, weight = gradients(labels, engine.public(given, Z32), of)
+        found = [Z32.signed(one.data) / 2.0**unit_bits for one in (-gradient, weight)]
+        worst.append(np.abs(found[0] - exact).max())
+        assert np.abs(found[1] - exact * (1 - exact)).max() < stated
+    assert max(worst) < stated
+    if k == 2 and unit_bits < 10:
+        # Of a million rows, lines alone do not explain it.
+        assert max(worst) > 0.002
+
+
+@pytest.mark.parametrize(("name", "room"), [("iris", 1 << 15), ("cancer", 1 << 16)])
+def test_scores_are_refused_where_they_have_no_room_and_told_which(name: str, room: int) -> None:
+    plan = replace(boosting_plan(encoded(name)), learning_rate=1.0)
+    each = 64 * 2 / 3 if name == "iris" else 64
+    rounds = next(n for n in range(int(room / each) - 3, 2000) if not fits(plan, n))
+    most = [replace(plan.numbers, n_rounds=n).largest_score for n in (rounds - 1, rounds)]
+    assert most[0] < room <= most[1]
+    with pytest.raises(HedgerowError) as caught:
+        replace(plan, n_rounds=rounds)
+    assert f"scores below {room:,}" in str(caught.value)
+    assert f"scores up to {most[1]:,}" in str(caught.value)
+
+
+def fits(plan: PivotBoostingPlan, rounds: int) -> bool:
+    try:
+        replace(plan, n_rounds=rounds)
+    except HedgerowError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("hide", HIDE)
@@ -282,13 +347,6 @@ def test_options_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(HedgerowError) as caught:
         PivotBoostingOptions(**options)
     assert caught.value.code is Code.BAD_JOB
-
-
-def test_a_booster_for_each_class_is_no_single_model() -> None:
-    rows = encoded("iris", columns=2)
-    plan = boosting_plan(rows, n_estimators=1, max_depth=1, loss="one-vs-rest")
-    with pytest.raises(HedgerowError, match="a booster for each class"):
-        opened_model(plan, grown(rows, plan).model)
 
 
 def test_more_classes_than_softmax_takes_are_refused() -> None:

@@ -17,8 +17,8 @@ def shares_of(x: np.ndarray) -> np.ndarray:
     return found
 
 
-def stated(k: int) -> float:
-    return (k + 3) * 2.0**-11 + 2 * 2.0**-OUT
+def stated(k: int, out: int = OUT) -> float:
+    return (k + 3) * 2.0**-11 + 2 * 2.0**-out
 
 
 def scores(k: int, n: int, seed: int = 0) -> np.ndarray:
@@ -32,18 +32,18 @@ def scores(k: int, n: int, seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("how", ERRORS)
-@pytest.mark.parametrize("k", [2, 3, 7, 15])
-def test_the_error_is_as_stated(how: str, k: int) -> None:
+@pytest.mark.parametrize(("k", "out"), [(2, OUT), (3, OUT), (3, 9), (7, OUT), (15, OUT), (15, 4)])
+def test_the_error_is_as_stated(how: str, k: int, out: int) -> None:
     x, e = scores(k, 4000), ErringEngine(how)
-    p, weight = softmax(e.public(x, Z64), bits=29, fraction=FRACTION, out=OUT)
+    p, weight = softmax(e.public(x, Z64), bits=29, fraction=FRACTION, out=out)
     exact = shares_of(x / 2.0**FRACTION)
     got, slope = (Z64.signed(found.data) for found in (p, weight))
-    assert np.abs(got / 2.0**OUT - exact).max() <= stated(k)
-    assert np.abs(slope / 2.0**OUT - exact * (1 - exact)).max() <= stated(k)
+    assert np.abs(got / 2.0**out - exact).max() <= stated(k, out)
+    assert np.abs(slope / 2.0**out - exact * (1 - exact)).max() <= stated(k, out)
     assert got.min() >= 0
-    assert got.max() <= 1 << OUT
+    assert got.max() <= 1 << out
     assert slope.min() >= 0
-    assert slope.max() <= (1 << OUT) // 4 + 1
+    assert slope.max() <= (1 << out) // 4 + 1
 
 
 @pytest.mark.parametrize("addends", [1, 2, 3, 5, 10])

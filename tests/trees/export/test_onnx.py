@@ -93,7 +93,9 @@ def assert_same_boosted(model, made, X, bins):
         assert np.allclose(out["variable"], raw, rtol=1e-14, atol=1e-14)
         return
     assert out["probabilities"].dtype == np.float64
-    assert np.allclose(out["probabilities"], model.distribution(bins), rtol=1e-13, atol=0)
+    # A runtime may take small values of the logistic function from those near 1.
+    off = 1e-15 if model.link == "one-vs-rest" else 0
+    assert np.allclose(out["probabilities"], model.distribution(bins), rtol=1e-13, atol=off)
     scores = np.hstack([-raw, raw]) if model.link == "logistic" else raw
     best = np.sort(scores, axis=1)[:, -2:]
     # A runtime may add the trees in another order: only ties up to rounding may differ.
@@ -103,14 +105,16 @@ def assert_same_boosted(model, made, X, bins):
     assert np.array_equal(out["label"][rows], expected[rows])
 
 
-@pytest.mark.parametrize("classes", [0, 2, 3, 5])
+@pytest.mark.parametrize(
+    ("classes", "joint"), [(0, True), (2, True), (3, True), (3, False), (5, True), (5, False)]
+)
 @pytest.mark.parametrize("seed", range(4))
-def test_boosted_trees_on_bins(classes, seed):
+def test_boosted_trees_on_bins(classes, joint, seed):
     rng = np.random.default_rng([classes, seed, 2])
     domain = random_domain(rng, classes=classes)
     bins = random_bins(rng, domain, 300)
     # The first seed is a model of leaves alone.
-    model = random_boosted(rng, domain, rounds=5, max_splits=10 * seed)
+    model = random_boosted(rng, domain, rounds=5, max_splits=10 * seed, joint=joint)
     assert_same_boosted(model, to_onnx(model, on="bins"), bins, bins)
 
 

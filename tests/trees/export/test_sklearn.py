@@ -15,6 +15,7 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from threadpoolctl import threadpool_limits
 
@@ -111,6 +112,8 @@ def test_thresholds_on_raw_values_cut_points_included(seed):
 
 def assert_same_boosted(model, made, X, bins):
     kind = HistGradientBoostingClassifier if model.is_classifier else HistGradientBoostingRegressor
+    if model.link == "one-vs-rest":
+        kind = OneVsRestClassifier
     assert type(made) is kind
     # Threads of OpenMP that wait for each other on a busy machine take longer than the work.
     with warnings.catch_warnings(), threadpool_limits(1):
@@ -125,14 +128,16 @@ def assert_same_boosted(model, made, X, bins):
         assert np.array_equal(made.predict(X), classes[model.predict_class(bins)])
 
 
-@pytest.mark.parametrize("classes", [0, 2, 3, 5])
+@pytest.mark.parametrize(
+    ("classes", "joint"), [(0, True), (2, True), (3, True), (3, False), (5, True), (5, False)]
+)
 @pytest.mark.parametrize("seed", range(3))
-def test_boosted_trees_on_bins(classes, seed):
+def test_boosted_trees_on_bins(classes, joint, seed):
     rng = np.random.default_rng([classes, seed])
     domain = random_domain(rng, classes=classes)
     bins = random_bins(rng, domain, 100)
     # The first seed is a model of leaves alone.
-    model = random_boosted(rng, domain, rounds=3, max_splits=6 * seed)
+    model = random_boosted(rng, domain, rounds=3, max_splits=6 * seed, joint=joint)
     assert_same_boosted(model, to_sklearn(model, on="bins"), bins, bins)
 
 

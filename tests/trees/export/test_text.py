@@ -197,8 +197,23 @@ def splits(domain: Domain, *features: int) -> Tree:
                 "  2: of bmi, for class 'c'",
             ],
         ),
+        (
+            THREE,
+            [(0,), (1,), ()],
+            [0.5, 0.0, -1.0],
+            "one-vs-rest",
+            [
+                "boosted model: base value and functions add up to the log-odds of each class of "
+                "'ward' against the rest; the probabilities are shares of their sum",
+                "base values: 'a' 0.5, 'b' 0, 'c' -1",
+                "3 functions:",
+                "  0: of age, for class 'a'",
+                "  1: of dose, for class 'b'",
+                "  2: of no attribute, a constant, for class 'c'",
+            ],
+        ),
     ],
-    ids=["logistic", "identity", "softmax"],
+    ids=["logistic", "identity", "softmax", "one-vs-rest"],
 )
 def test_a_boosted_model_in_words(domain, trees, start, link, said) -> None:
     model = Boosted(domain, [splits(domain, *features) for features in trees], start, link)

@@ -77,7 +77,7 @@ def fetch(
     model: Annotated[
         str,
         typer.Argument(
-            help="name of a model that is published, or its beginning",
+            help="name of a model that is published, or that its peers see, or its beginning",
             autocompletion=complete_model,
         ),
     ],
@@ -86,7 +86,10 @@ def fetch(
         Path | None, typer.Option("--out", "-o", help="write it here, in place of printing it")
     ] = None,
 ) -> None:
-    """Fetch what is published of a model, with its ledger, as JSON; all who keep it must agree."""
+    """Fetch what is published of a model, with its ledger, as JSON; all who keep it must agree.
+
+    A peer fetches what all peers see of a model, where nothing of it is hidden.
+    """
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.queries.asking import Reader
 

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from hedgerow.estimators.hidden.base import HiddenEstimator
 from hedgerow.estimators.hidden.regressor import HiddenRegressor
 from hedgerow.estimators.hidden.tree import HiddenClassifier
-from hedgerow.protocols.hidden.boosting import probabilities
 from hedgerow.protocols.hidden.options import BoosterOptions, ServerOptions
+from hedgerow.trees.boosted import probabilities
 from hedgerow.trees.growing.budget import SPLIT_SHARE
 
 
@@ -78,7 +78,7 @@ class HiddenBoostingClassifier(HiddenClassifier, _Boosting):
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return class probabilities, computed from the scores; columns as `classes_`."""
-        return probabilities(self._ask(X, "score"))
+        return probabilities(self._ask(X, "score"), joint=False)
 
     def _answers_distributions(self) -> bool:
         return True

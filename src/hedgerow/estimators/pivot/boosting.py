@@ -29,7 +29,6 @@ class PivotBoosting(PeersEstimator):
 
     _protocol: ClassVar[PeerProtocol] = PEER_BOOSTING
     _options_type: ClassVar[type[PeerOptions]] = PivotBoostingOptions
-    _opened_name: ClassVar[str] = "boosted_"
 
     n_estimators: int = 20
     learning_rate: float = 0.1
@@ -41,7 +40,7 @@ class PivotBoosting(PeersEstimator):
     public_seed: int = 0
 
     def _take(self, plan: PivotBoostingPlan, model: PeerTrees) -> None:
-        if not plan.hides and (plan.joint == "softmax" or plan.numbers.n_scores == 1):
+        if not plan.hides:
             self.boosted_: Boosted = opened_model(plan, model)
 
 
@@ -52,13 +51,13 @@ class PivotBoostingClassifier(PivotBoosting, PeersClassifier):
     all rows: gradients and scores of rows stay shared from the first round to the last. The trees
     are those of scikit-learn's `GradientBoostingClassifier` on the same bins, but for ties, that
     all of them are complete, and that probabilities are off while gradients are computed: by up to
-    0.00075, and with the softmax of k classes by (k + 3) / 2048.
+    0.00075 and a unit of the gradients, and with the softmax of k classes by (k + 3) / 2048 and two
+    units. A unit is 2^-14, and from 65,536 rows on coarser: 2^-9 for a million.
 
     Attributes
     ----------
     boosted_ : Boosted
-        The model, where nothing is hidden of it; it answers by itself, too. Not of one booster for
-        each of more than two classes, which is no model of one score or one loss.
+        The model, where nothing is hidden of it; it answers by itself, too.
     run_, columns_, what_was_learned_, offline_, online_, privacy_
         As in `PivotTreeClassifier`.
     classes_, domain_, n_features_in_, feature_names_in_

@@ -30,7 +30,6 @@ class PivotForest(GrowthParameters):
 
     _protocol: ClassVar[PeerProtocol] = PEER_FOREST
     _options_type: ClassVar[type[PeerOptions]] = PivotForestOptions
-    _opened_name: ClassVar[str] = "forest_"
 
     n_estimators: int = 10
     max_features: Any = "sqrt"

@@ -12,7 +12,6 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.errors import Code
 from hedgerow.estimators.pivot.peers import PeersClassifier
 from hedgerow.protocols.pivot.logistic.features import Features
 from hedgerow.protocols.pivot.logistic.options import LogisticOptions
@@ -32,6 +31,9 @@ class PivotLogisticRegression(PeersClassifier):
     themselves, and all but one of them may put together what they see without learning more than
     ``what_was_learned_`` says. Weights stay shared while they are trained; in the end they are
     opened, or stay shared for good. Of several classes, each has weights against the rest.
+
+    A model that the peers see is a sum of one function of each attribute: as such `to_json` and
+    `to_onnx` write it, for rows as they are.
 
     A category has a weight of its own. A number stands for the middle of its bin, standardised as
     if all bins held equally many rows, in steps of 1/32 and cut at 4 deviations: public numbers
@@ -112,11 +114,7 @@ class PivotLogisticRegression(PeersClassifier):
 
         H501 for one that is hidden.
         """
-        check_is_fitted(self, "run_")
-        if self.plan_.hides:
-            raise Code.BAD_PARAMETER.error(
-                expected="a model that the peers see", found="one that is hidden", fix="ask it"
-            )
+        self._opened()
         if len(self.classes_) == 2:
             return _fitted(self, self.coef_, self.intercept_, self.classes_)
         several = OneVsRestClassifier(LogisticRegression())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +30,7 @@ from hedgerow.secure.additive.core import EVERYONE, FEWEST, MOST
 from hedgerow.tables import Domain, Encoded, encode
 from hedgerow.tables.suggest import Task
 from hedgerow.trees import to_onnx, to_sklearn
+from hedgerow.trees.export.sklearn import On
 from hedgerow.trees.model import Model
 
 
@@ -269,6 +270,23 @@ class PeersModel(AccountedEstimator):
             for i, leakage in enumerate(self.run_.leakages)
         }
 
+    def to_json(self) -> str:
+        """Write a model that the peers see as JSON, with its domain and ledger; H501 if hidden."""
+        return self._opened().to_json(privacy=json.loads(self.privacy_.to_json()))
+
+    def to_onnx(self, on: On = "values") -> Any:
+        """Export a model that the peers see as an ONNX model (extra ``hedgerow[onnx]``); H501."""
+        return to_onnx(self._opened(), on=on)
+
+    def _opened(self) -> Model:
+        check_is_fitted(self, "run_")
+        model = self._protocol.opened(self.plan_, self.run_.model)
+        if model is None:
+            raise Code.BAD_PARAMETER.error(
+                expected="a model that the peers see", found="one that is hidden", fix="ask it"
+            )
+        return model
+
     def _options(self) -> PeerOptions:
         return self._options_type.from_parameters(self.get_params(deep=False))
 
@@ -308,29 +326,9 @@ class PeersModel(AccountedEstimator):
 class PeersEstimator(PeersModel):
     """Trees over the columns of peers, which are exported like any others where peers see them."""
 
-    _opened_name: ClassVar[str]
-    """The attribute that has the model where nothing is hidden of it."""
-
-    def to_json(self) -> str:
-        """Write a model that the peers see as JSON, with its domain and ledger; H501 if hidden."""
-        return self._opened().to_json(privacy=json.loads(self.privacy_.to_json()))
-
-    def to_sklearn(self, on: Literal["values", "bins"] = "values") -> Any:
+    def to_sklearn(self, on: On = "values") -> Any:
         """Export a model that the peers see as a scikit-learn estimator; H501 if it is hidden."""
         return to_sklearn(self._opened(), on=on)
-
-    def to_onnx(self, on: Literal["values", "bins"] = "values") -> Any:
-        """Export a model that the peers see as an ONNX model (extra ``hedgerow[onnx]``); H501."""
-        return to_onnx(self._opened(), on=on)
-
-    def _opened(self) -> Model:
-        check_is_fitted(self, "run_")
-        model: Model | None = getattr(self, self._opened_name, None)
-        if model is None:
-            raise Code.BAD_PARAMETER.error(
-                expected="a model that the peers see", found="one that is hidden", fix="ask it"
-            )
-        return model
 
 
 class PeersClassifier(TableClassifier, PeersModel):

@@ -104,7 +104,6 @@ class PivotTree(GrowthParameters):
 
     _protocol: ClassVar[PeerProtocol] = PEER_TREE
     _options_type: ClassVar[type[PeerOptions]] = PivotOptions
-    _opened_name: ClassVar[str] = "tree_"
 
     linear: str = "transfers"
     insecure_dealer: bool = False

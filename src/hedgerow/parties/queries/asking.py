@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +39,15 @@ from hedgerow.parties.wire.client import Lines, MembersClient, Reply, ask, wait_
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.protocols.hidden.questions import join_answers
 from hedgerow.protocols.hidden.server_plan import ServerPlan
-from hedgerow.protocols.registry import SERVER_PROTOCOLS, TOPDOWN, hidden_protocol, server_protocol
+from hedgerow.protocols.registry import (
+    IN_PIECES,
+    PEER_PROTOCOLS,
+    SERVER_PROTOCOLS,
+    TOPDOWN,
+    askers,
+    hidden_protocol,
+    server_protocol,
+)
 from hedgerow.protocols.sharing.queries import deal_queries
 from hedgerow.secure.replicated.outside import HALVES
 from hedgerow.tables import Encoded, encode
@@ -66,7 +74,20 @@ class KnownModel:
         document = self.document
         if document is not None and self.manifest.protocol == TOPDOWN:
             return Tree.from_json(json.dumps(document))
-        return None if document is None else server_protocol(self.manifest.protocol).tree(document)
+        if document is None or self.manifest.protocol in IN_PIECES:
+            return None
+        return server_protocol(self.manifest.protocol).tree(document)
+
+    @property
+    def for_analysts(self) -> Self:
+        """Return this; H501 for a model that only those who hold the columns may ask."""
+        if self.manifest.protocol in IN_PIECES:
+            raise Code.BAD_PARAMETER.error(
+                expected="a model that servers answer for, or one that is published to everybody",
+                found=f"{self.manifest.name}, which {askers(self.manifest.protocol, ())}",
+                fix=f"ask it where columns are: hedgerow query {self.manifest.name} --id ID",
+            )
+        return self
 
     @classmethod
     def parse(cls, name: str, replies: Sequence[Reply]) -> KnownModel:
@@ -84,9 +105,10 @@ class KnownModel:
                 expected=f"one model {name} at all servers", found="models that differ"
             )
         manifest, _, document = found[0]
-        if manifest.protocol not in (*SERVER_PROTOCOLS, TOPDOWN):
+        known = (*SERVER_PROTOCOLS, TOPDOWN, *IN_PIECES)
+        if manifest.protocol not in known:
             raise Code.BAD_PARAMETER.error(
-                expected=f"a protocol among {', '.join((*SERVER_PROTOCOLS, TOPDOWN))}",
+                expected=f"a protocol among {', '.join(known)}",
                 found=f"protocol {jsonfile.shown(manifest.protocol)}",
                 fix="use one version of Hedgerow here and at the servers",
             )
@@ -215,9 +237,12 @@ class Reader(MembersClient):
         return KnownModel.parse(model, replies)
 
     def find_published(self, model: str) -> KnownModel | None:
-        """Return what is known of a model that is published; None for one that is to be asked."""
+        """Return what is known of a model that is published; None for one that is to be asked.
+
+        H501 for one in pieces, which those who hold columns ask.
+        """
         try:
-            found = self.find(model)
+            found = self.find(model).for_analysts
         except HedgerowError as error:
             # Who asks waits for servers that are away, and is told by them what it may ask.
             if error.code is Code.UNKNOWN_MODEL or not self._config.servers:
@@ -226,15 +251,26 @@ class Reader(MembersClient):
         return found if found.document is not None else None
 
     def fetch(self, model: str) -> dict[str, Any]:
-        """Return what is published of a model; H501 for one that is hidden, as `find` besides."""
+        """Return what is published of a model, or what its peers see, to one of them.
+
+        H501 for one that is hidden, as `find` besides.
+        """
         found = self.find(model)
-        if found.document is None:
-            raise Code.BAD_PARAMETER.error(
-                expected="a model that is published",
-                found=f"{model}, which is hidden",
-                fix=f"ask it: hedgerow query {model} ROWS",
-            )
-        return found.document
+        if found.document is not None:
+            return found.document
+        where, members = found.manifest, ", ".join(found.manifest.members)
+        said, fix = f"{model}, which is hidden", f"ask it: hedgerow query {model} ROWS"
+        if where.protocol in IN_PIECES:
+            said = f"{model}, which nobody sees: it lies in pieces with {members}"
+            fix = f"ask it at one of them: hedgerow query {model} --id ID"
+        if where.protocol in PEER_PROTOCOLS and not found.plan.hides:
+            said = f"{model}, which {members} see and nobody else"
+            fix = "let one of them fetch it"
+        raise Code.BAD_PARAMETER.error(
+            expected="a model that is published, or that its peers see, at one of these",
+            found=said,
+            fix=fix,
+        )
 
 
 class Analyst:
@@ -276,7 +312,8 @@ class Analyst:
                 raise (final or refused)[0]
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
-        return KnownModel.parse(name, [r for r in found.values() if isinstance(r, Reply)])
+        replies = [r for r in found.values() if isinstance(r, Reply)]
+        return KnownModel.parse(name, replies).for_analysts
 
     def ask(self, model: str | KnownModel, rows: Any, *, proba: bool = False) -> ModelAnswers:
         """Ask a model about rows.

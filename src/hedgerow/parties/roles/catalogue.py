@@ -31,11 +31,12 @@ from hedgerow.parties.store.models import (
     read_manifest,
 )
 from hedgerow.parties.store.uploads import list_uploads, withdrawn_uploads
+from hedgerow.parties.vertical.peer_part import opened_document
 from hedgerow.parties.wire.handlers import Caller, RequestFields, verb
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.pivot.programs import OFFLINE
-from hedgerow.protocols.registry import IN_PIECES, is_published
+from hedgerow.protocols.registry import IN_PIECES, PEER_PROTOCOLS, is_published
 
 _ROLES = ("analyst", "owner", "server", "coordinator", *HOLDERS)
 _READS = "nothing changes."
@@ -74,7 +75,8 @@ class Catalogue:
         Reply to a list: as payload an object with ``models``, each with model, protocol, run, job,
         populations and analysts. Reply about one: ``left``, the rows that the caller may still
         ask, and of the manifest what others are told as payload, as `ModelManifest.to_json` writes
-        it; with what was published behind it, at ``manifest`` bytes.
+        it; with what was published behind it, at ``manifest`` bytes. What peers see, they tell each
+        other alone.
         """
         if fields.model is None:
             known = [_line(m) for m in list_models(self._state) if self._may_see(caller, m)]
@@ -82,7 +84,10 @@ class Catalogue:
         manifest = self._find_model(caller, fields.model)
         text = manifest.told().to_json().encode()
         left, published = 0, b""
-        if is_published(manifest.protocol):
+        if manifest.protocol in PEER_PROTOCOLS and caller.name in manifest.members:
+            seen = opened_document(open_model(self._state, None, manifest.name))
+            published = b"" if seen is None else json.dumps(seen).encode()
+        elif is_published(manifest.protocol):
             stored = open_model(self._state, self._key, manifest.name)
             published = json.dumps(stored.tree).encode()
         elif caller.role == "analyst" and self._library is not None:

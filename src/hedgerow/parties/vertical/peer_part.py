@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 
@@ -143,6 +146,18 @@ def peer_table(job: PivotJob, own: OwnColumns, table: SiteTable) -> PeerTable:
     mine = () if own.domain is None else own.domain.names
     bins = {names.index(name): table.bins[:, at] for at, name in enumerate(mine)}
     return PeerTable(bins, table.n_records, target, ids=table.ids)
+
+
+def opened_document(stored: StoredModel) -> dict[str, Any] | None:
+    """Return a model that all peers see, as its file, with its ledger; None of one that is hidden.
+
+    Nothing of the shares is looked at.
+    """
+    protocol, plan = PEER_PROTOCOLS[stored.manifest.protocol], stored.manifest.read_plan()
+    state = read_state(replace(stored, shares={}))
+    # An engine is for shares.
+    seen = protocol.opened(plan, protocol.read(cast("Any", None), plan, state))
+    return None if seen is None else seen.to_dict(privacy=json.loads(stored.ledger))
 
 
 def read_state(stored: StoredModel) -> Stage:

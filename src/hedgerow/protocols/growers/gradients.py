@@ -78,7 +78,8 @@ def gradients(labels: Labels, scores: Secret, plan: BoostingPlan) -> tuple[Secre
     """Return negative gradients in units, and second derivatives for the logistic loss.
 
     Squared loss: residuals y - F, clipped to U units. Logistic loss: y - p and p (1 - p) with
-    p = 1 / (1 + e^-F), off by at most 0.0118 / 4**``plan.knots`` and a unit; or `softmax` of all F.
+    p = 1 / (1 + e^-F), off by at most 0.0118 / 4**``plan.knots`` and a unit of
+    2^-``plan.unit_bits``; or `softmax` of all F, off by at most (k + 3) / 2048 and two units.
 
     All of shape (scores, n), and 0 in empty slots: gradients from -U to U, weights from 0 to
     U / 4 + 1, of scores with ``plan.fraction`` bits.

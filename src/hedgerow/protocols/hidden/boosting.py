@@ -61,6 +61,7 @@ from hedgerow.secure.compare import less_than
 from hedgerow.secure.fixed.fixed_point import cost_rescale, rescale
 from hedgerow.secure.noise.releases import Payer
 from hedgerow.secure.secret import Engine, Secret, concatenate, stack
+from hedgerow.trees.boosted import probabilities
 
 _NAMES = {
     "class": "class of each query",
@@ -334,7 +335,7 @@ class HiddenBoostingProtocol(HiddenProtocol):
         # Of the scores: probabilities near 1 are equal where scores are not.
         alone = answers.shape[1] == 1
         index = (answers[:, 0] >= 0).astype(np.int64) if alone else answers.argmax(axis=1)
-        return index, probabilities(answers)
+        return index, probabilities(answers, joint=False)
 
     def places(self, plan: BoostingPlan, ranges: int) -> Places:
         """Return the classes; of two, ranges of their probability."""
@@ -362,22 +363,6 @@ class HiddenBoostingProtocol(HiddenProtocol):
 
 
 HIDDEN_BOOSTING = HiddenBoostingProtocol()
-
-
-def probabilities(scores: NDArray[np.float64], *, joint: bool = False) -> NDArray[np.float64]:
-    """Return class probabilities (n, k) of scores (n, 1), of the second class, or (n, k).
-
-    `joint` scores of classes are read by softmax, others each by itself.
-    """
-    if joint:
-        raised = np.exp(scores - scores.max(axis=1, keepdims=True))
-        found: NDArray[np.float64] = raised / raised.sum(axis=1, keepdims=True)
-        return found
-    odds = 1.0 / (1.0 + np.exp(-scores))
-    if scores.shape[1] == 1:
-        return np.concatenate([1.0 - odds, odds], axis=1)
-    shares: NDArray[np.float64] = odds / odds.sum(axis=1, keepdims=True)
-    return shares
 
 
 def _scores(model: SecretForest, plan: BoostingPlan, rows: Secret) -> Secret:

@@ -159,9 +159,14 @@ class BoostingPlan(TreePlan):
         return prior + math.ceil(self.n_rounds * step) + 1
 
     @property
+    def score_bits(self) -> int:
+        """Bits of a row's score and of its fraction, for which there is room."""
+        return _SCORE_BITS
+
+    @property
     def fraction(self) -> int:
         """Fraction bits of a row's score."""
-        return min(_MOST_FRACTION, _SCORE_BITS - self.largest_score.bit_length())
+        return min(_MOST_FRACTION, self.score_bits - self.largest_score.bit_length())
 
     @cached_property
     def score(self) -> Criterion:
@@ -238,7 +243,7 @@ class BoostingPlan(TreePlan):
         """Refuse, with H501, rounds after which scores have no room for a gradient's units."""
         if self.fraction < self.unit_bits:
             raise Code.BAD_PARAMETER.error(
-                expected=f"scores below {1 << (_SCORE_BITS - self.unit_bits):,}",
+                expected=f"scores below {1 << (self.score_bits - self.unit_bits):,}",
                 found=f"{self.n_rounds} rounds with learning_rate={self.learning_rate}: "
                 f"scores up to {self.largest_score:,}",
                 fix="choose fewer rounds or a smaller learning_rate",

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import Code
 from hedgerow.protocols.checkpoint import Checkpoints, Stage, kept
 from hedgerow.protocols.growers.choices import (
     BestSplits,
@@ -31,7 +30,6 @@ from hedgerow.protocols.hidden.boosting import (
     RoundReleases,
     boost,
     classes_of,
-    probabilities,
 )
 from hedgerow.protocols.hidden.id3 import Progress
 from hedgerow.protocols.pivot.boosting_plan import PivotBoostingPlan, level_name, round_values
@@ -52,7 +50,7 @@ from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.noise.releases import NOBODY
 from hedgerow.secure.ring import Z64
 from hedgerow.secure.secret import Engine, Secret, concatenate, stack
-from hedgerow.trees.boosted import Boosted, Link, step_domain
+from hedgerow.trees.boosted import Boosted, Link, probabilities, step_domain
 
 Array = NDArray[Any]
 COUNTED = 2
@@ -277,6 +275,10 @@ class PeerBoostingProtocol(PeerProtocol):
         del plan
         return PeerTrees.from_state(engine, state)
 
+    def opened(self, plan: PivotBoostingPlan, model: PeerTrees) -> Boosted | None:
+        """Return boosted trees."""
+        return None if model.opened is None else opened_model(plan, model)
+
     def asks(self, plan: PivotBoostingPlan, proba: bool) -> str:
         """Ask for values, for scores, from which probabilities follow, or for classes."""
         if not plan.classes:
@@ -338,19 +340,18 @@ def cost_level(engine: Engine, plan: PivotBoostingPlan, nodes: int) -> Cost:
 
 
 def opened_model(plan: PivotBoostingPlan, trees: PeerTrees) -> Boosted:
-    """Return the model that the peers see; H501 for classes that are each against the rest."""
+    """Return the model that the peers see."""
     numbers = plan.numbers
-    if numbers.loss == "logistic" and numbers.n_scores > 1:
-        raise Code.BAD_PARAMETER.error(
-            expected="one score, or scores of one loss", found="a booster for each class"
-        )
     assert trees.opened is not None
     steps, start = trees.opened.sum(axis=1, keepdims=True) / 2.0**numbers.fraction, 0.0
     if not plan.classes:
         steps, start = steps * plan.units.half, plan.units.centre
     made = trees_of(step_domain(plan.domain), plan.layout.candidates, trees, steps)
     links: dict[str, Link] = {"squared": "identity", "logistic": "logistic", "softmax": "softmax"}
-    return Boosted(plan.domain, made, np.full(numbers.n_scores, start), links[numbers.loss])
+    link = links[numbers.loss]
+    if link == "logistic" and numbers.n_scores > 1:
+        link = "one-vs-rest"
+    return Boosted(plan.domain, made, np.full(numbers.n_scores, start), link)
 
 
 def _round_of(plan: PivotBoostingPlan, turn: int) -> PeerRound:

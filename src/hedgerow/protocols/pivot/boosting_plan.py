@@ -55,10 +55,9 @@ class PeerNumbers(BoostingPlan):
         return max(1, super().rate * (self.n_classes - 1) // self.n_classes)
 
     @property
-    def fraction(self) -> int:
-        """Fraction bits of a row's score; scores and their differences fit."""
-        spare = int(self.loss == "softmax")
-        return min(super().fraction, Z32.bits - 2 - spare - self.largest_score.bit_length())
+    def score_bits(self) -> int:
+        """Bits of a row's score and of its fraction; differences of joint scores take one more."""
+        return super().score_bits - int(self.loss == "softmax")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,7 @@ from hedgerow.secure.additive import AdditiveEngine
 from hedgerow.secure.additive.punctured import PuncturedBins
 from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.secret import Secret
+from hedgerow.trees.model import Model
 
 Array = NDArray[Any]
 ANSWERS = "answers"
@@ -76,6 +77,10 @@ class PeerProtocol(ABC):
     @abstractmethod
     def read(self, engine: AdditiveEngine, plan: Any, state: Stage) -> PeerModel:
         """Read what `PeerModel.to_state` wrote; arrays of several peers may be put together."""
+
+    @abstractmethod
+    def opened(self, plan: Any, model: Any) -> Model | None:
+        """Return a model that all peers see, as one that answers; None of one that is hidden."""
 
     @abstractmethod
     def answers(

@@ -25,8 +25,10 @@ from hedgerow.secure.cost import Cost
 from hedgerow.secure.noise.releases import Prepaid
 from hedgerow.secure.secret import Secret
 from hedgerow.tables import Domain
+from hedgerow.trees.forest import Forest
 from hedgerow.trees.growing.candidates import Candidates
 from hedgerow.trees.layout import SplitKind
+from hedgerow.trees.model import Model
 from hedgerow.trees.tree import Tree
 
 
@@ -59,6 +61,13 @@ class PeerTreeProtocol(PeerProtocol):
         """Read trees."""
         del plan
         return PeerTrees.from_state(engine, state)
+
+    def opened(self, plan: PivotPlan, model: PeerTrees) -> Model | None:
+        """Return a tree, or several as a forest."""
+        if model.opened is None:
+            return None
+        trees = opened_trees(plan, model)
+        return trees[0] if len(trees) == 1 else Forest(tuple(trees))
 
     def answers(
         self,

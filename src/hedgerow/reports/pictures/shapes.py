@@ -107,7 +107,7 @@ def _score_name(model: Boosted) -> str:
         return f"added to {target.name if target else ''}"
     if model.link == "logistic":
         return f"log-odds of {target.classes[1]}"
-    return "score of the class"
+    return "log-odds of the class" if model.link == "one-vs-rest" else "score of the class"
 
 
 def _notes(found: Effect, attribute: Attribute) -> list[str]:

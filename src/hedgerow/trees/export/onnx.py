@@ -161,6 +161,15 @@ def _newer(onnx: Any, model: Model, on: On) -> list[Any]:
     if link == "softmax":
         then("Softmax", ["raw"], last, axis=1)
         best = "raw"
+    elif link == "one-vs-rest":
+        # As shares of their sum; the smallest number keeps it from being 0.
+        add_constant("least", np.array([np.finfo(np.float64).tiny]))
+        then("Sigmoid", ["raw"], "each")
+        then("Max", ["each", "least"], "chances")
+        add_constant("classes_axis", np.array([1]))
+        then("ReduceSum", ["chances", "classes_axis"], "total")
+        then("Div", ["chances", "total"], last)
+        best = "raw"
     elif link == "logistic":
         # Two columns whose larger one is the class, and whose sigmoids are the probabilities.
         then("Neg", ["raw"], "against")

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
+from hedgerow.tables.attribute import Target
 from hedgerow.trees.boosted import Boosted
 from hedgerow.trees.export.expand import Thresholds, expand
 from hedgerow.trees.layout import SplitKind
@@ -44,7 +45,7 @@ def to_sklearn(model: Model, on: On = "values") -> Any:
     if isinstance(model, Tree):
         made = _estimator(model, on)
     elif isinstance(model, Boosted):
-        made = _boosting(model, on)
+        made = (_each_class if model.link == "one-vs-rest" else _boosting)(model, on)
     else:
         ensemble = RandomForestClassifier if model.is_classifier else RandomForestRegressor
         made = ensemble(n_estimators=len(model.trees))
@@ -142,6 +143,23 @@ def _cython_tree(tree: Tree, parts: Thresholds, threshold: NDArray[np.float64]) 
             "values": np.ascontiguousarray(values[:, None, :]),
         }
     )
+    return made
+
+
+def _each_class(model: Boosted, on: On) -> Any:
+    """Build one classifier against the rest for each class."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.preprocessing import LabelBinarizer
+
+    domain = model.domain.model_copy(update={"target": Target(classes=(0, 1))})
+    made = OneVsRestClassifier(HistGradientBoostingClassifier())
+    made.estimators_ = []
+    for column, start in enumerate(model.start):
+        trees = model.trees[column :: model.n_scores]
+        made.estimators_.append(to_sklearn(Boosted(domain, trees, start, "logistic"), on))
+    made.label_binarizer_ = LabelBinarizer(sparse_output=True).fit(class_labels(model))
+    made.n_features_in_ = len(model.domain.attributes)
     return made
 
 

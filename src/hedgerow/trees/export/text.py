@@ -262,6 +262,11 @@ def _meaning(model: Boosted) -> str:
             f"base value and functions add up to the log-odds of {target.name!r} being "
             f"{target.classes[1]!r}"
         )
+    if model.link == "one-vs-rest":
+        return (
+            "base value and functions add up to the log-odds of each class of "
+            f"{target.name!r} against the rest; the probabilities are shares of their sum"
+        )
     return (
         f"base value and functions add up to one score for each class of {target.name!r}; "
         "the probabilities are their softmax"

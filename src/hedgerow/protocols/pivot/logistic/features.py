@@ -98,6 +98,16 @@ class Features:
             found[:, part.features] += part.weights.T[part.code[bins[:, part.attribute]]] / _ONE
         return found
 
+    def steps(self, weights: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
+        """Yield what each attribute adds to the scores by weights (scores, features), by its bins.
+
+        Arrays are (bins, scores), in the order of the domain.
+        """
+        at = 0
+        for own in self._by_attribute():
+            yield own.T @ weights[:, at : at + len(own)].T / _ONE
+            at += len(own)
+
     def matrix(self, dtype: Any) -> Array:
         """Return what everything that may be known stands for, (all codes, features)."""
         sizes = [part.weights.shape[1] for part in self.known]

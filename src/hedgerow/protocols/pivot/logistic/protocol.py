@@ -36,6 +36,8 @@ from hedgerow.secure.fixed.fixed_point import rescale
 from hedgerow.secure.fixed.sigmoid import logistic
 from hedgerow.secure.ring import Z64
 from hedgerow.secure.secret import Secret
+from hedgerow.trees.additive import table_tree
+from hedgerow.trees.boosted import Boosted, shares_of, step_domain
 
 ANSWER_FRACTION = 16
 """Fraction bits of scores and probabilities in answers."""
@@ -65,6 +67,10 @@ class PeerLogisticProtocol(PeerProtocol):
         """Read weights."""
         del plan
         return LinearModel.from_state(engine, state)
+
+    def opened(self, plan: LogisticPlan, model: LinearModel) -> Boosted | None:
+        """Return a sum of one function for each attribute and score, which answers the same."""
+        return None if model.opened is None else opened_model(plan, model)
 
     def asks(self, plan: LogisticPlan, proba: bool) -> str:
         """Return what is asked for: classes or probabilities."""
@@ -151,10 +157,19 @@ def of_chances(chances: NDArray[np.float64]) -> NDArray[np.float64]:
     within = np.clip(chances, 0.0, 1.0)
     if within.shape[1] == 1:
         return np.concatenate([1 - within, within], axis=1)
-    total = within.sum(axis=1, keepdims=True)
-    every = np.where(total > 0, within, 1.0)
-    shares: NDArray[np.float64] = every / every.sum(axis=1, keepdims=True)
-    return shares
+    return shares_of(within)
+
+
+def opened_model(plan: LogisticPlan, model: LinearModel) -> Boosted:
+    """Return the model that the peers see: what an attribute adds to a score is a table by bin."""
+    weights, step = model.values, step_domain(plan.domain)
+    trees = [
+        table_tree(step, [j], table[:, score])
+        for j, table in enumerate(plan.features.steps(weights))
+        for score in range(plan.n_scores)
+    ]
+    start = weights[:, -1] if plan.intercept else np.zeros(plan.n_scores)
+    return Boosted(plan.domain, trees, start, "logistic" if plan.n_scores == 1 else "one-vs-rest")
 
 
 PEER_LOGISTIC = PeerLogisticProtocol()
