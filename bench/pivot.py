@@ -1,16 +1,15 @@
 """Trees among peers over TLS on loopback: a process each, offline and online apart.
 
 (a) The default of wu2020pivot: 50,000 rows, 15 attributes at each of 3 peers, 8 bins, 4 classes,
-depth 4. Published for 50,000 x 15 between two parties, 10 boosted trees, on far larger machines:
-Pivot 1,680 s, Squirrel 60 s, AnonGBDT 39 s. (b) The same tree as published, under Paillier of 2,048
-bits, packed and not, on fewer rows. (c) Growth in rows, peers, attributes, bins and depth,
+depth 4, of which the paper prints no seconds. (b) The same tree as published, under Paillier of
+2,048 bits, packed and not, on fewer rows. (c) Growth in rows, peers, attributes, bins and depth,
 one at a time. (d) What hiding costs. (e) Answers. (f) Round trips of 40 ms: peers behind relays
 that hold every byte back for 20 ms one way and limit nothing else. A round, in which all send at
 once, takes one way; `computed_at_40_ms` adds that for every round to the seconds on loopback. (g)
 A run that was prepared, in `ahead_s`. (h) Ten boosted trees of two classes, for 50,000 x 45 among
-three peers and about the published 50,000 x 15 between two; the logistic function and softmax of as
-many rows, alone. (i) Logistic regression on the rows of (a), with few bins and many: an epoch
-alone, with what is made ahead for it.
+three peers and for 50,000 x 15 between two, of which `published` seconds stand beside ours; the
+logistic function and softmax of as many rows, alone. (i) Logistic regression on the rows of (a),
+with few bins and many: an epoch alone, with what is made ahead for it.
 
 Megabytes are payload that the busiest peer sends, memory that of the largest process. Every peer
 makes its columns from a seed; the target follows from attributes of all peers, with noise.
@@ -31,6 +30,7 @@ import numpy as np
 from bench.consortium.links import Links
 from bench.consortium.wan import DELAY
 from bench.harness import row
+from hedgerow.crypto.paillier import KeyShare, PublicKey
 from hedgerow.net.launch import Outcome, run_parties
 from hedgerow.net.meter import Reading
 from hedgerow.net.network import Network
@@ -71,19 +71,25 @@ MAKERS: tuple[tuple[type, str], ...] = (
     (JointKey, "insecure_dealt"),
 )
 """What makes all that is sent in `OFFLINE` steps, and nothing else."""
+DECRYPTS: tuple[tuple[type, str], ...] = ((KeyShare, "partial"), (PublicKey, "combine"))
+"""What decrypts, together."""
+PUBLISHED = {"Pivot": 1_680, "Squirrel": 60, "AnonGBDT": 39, "on": "far larger machines"}
+"""Seconds of ten boosted trees for 50,000 x 15 between two parties."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One setting; `each` are attributes of every peer, `asked` rows that are answered after.
+    """One setting.
 
-    `classes` are 0 for a number. In place of one tree are `trees` of a forest, `rounds` of boosting
-    or `epochs` of logistic regression. `ahead`: peers have prepared the run before.
+    `each` are attributes of every peer, or of one peer after the other; `asked` are rows that are
+    answered after. `classes` are 0 for a number. In place of one tree are `trees` of a forest,
+    `rounds` of boosting or `epochs` of logistic regression. `ahead`: peers have prepared the run
+    before.
     """
 
     n: int = 50_000
     m: int = 3
-    each: int = 15
+    each: int | Sequence[int] = 15
     bins: int = 8
     classes: int = 4
     depth: int = 4
@@ -96,8 +102,11 @@ class Case:
     trees: int = 0
 
     def __str__(self) -> str:
+        each = f"{self.each} attributes each"
+        if not isinstance(self.each, int):
+            each = f"{' + '.join(map(str, self.each))} attributes"
         return (
-            f"{self.n:,} rows, {self.m} peers, {self.each} attributes each, {self.bins} bins, "
+            f"{self.n:,} rows, {self.m} peers, {each}, {self.bins} bins, "
             f"{self.classes} classes, "
             + (f"{self.epochs} epochs" if self.epochs else f"depth {self.depth}")
             + f", hide {self.hide}"
@@ -106,6 +115,12 @@ class Case:
             + (f", {self.rounds} rounds" if self.rounds else "")
             + (f", {self.trees} trees" if self.trees else "")
         )
+
+    @property
+    def owners(self) -> list[int]:
+        """The peer of each attribute."""
+        each = [self.each] * self.m if isinstance(self.each, int) else self.each
+        return [peer for peer, held in enumerate(each) for _ in range(held)]
 
     def options(self) -> PeerOptions:
         """Return the options of the model."""
@@ -122,19 +137,17 @@ class Case:
 
     def plan(self) -> PeerPlan:
         """Return what the peers agree on."""
-        names = [f"x{j}" for j in range(self.m * self.each)]
         attributes = [
-            Attribute(name=name, kind="numeric", bounds=(0.0, 1.0), bins=self.bins)
-            for name in names
+            Attribute(name=f"x{j}", kind="numeric", bounds=(0.0, 1.0), bins=self.bins)
+            for j in range(len(self.owners))
         ]
         target = Target(name="y", bounds=(0.0, 1.0))
         if self.classes:
             target = Target(name="y", classes=tuple(map(str, range(self.classes))))
-        owners = [j // self.each for j in range(len(names))]
         return self.options().plan(
             Domain(attributes=tuple(attributes), target=target),
             self.n,
-            owners=owners,
+            owners=self.owners,
             n_peers=self.m,
             target_at=0,
         )
@@ -149,7 +162,8 @@ class Case:
 
         They follow from the first attribute of every peer, a tenth at random.
         """
-        total = sum(self.column(i * self.each, self.n).astype(np.int64) for i in range(self.m))
+        firsts = (self.owners.index(peer) for peer in range(self.m))
+        total = sum(self.column(first, self.n).astype(np.int64) for first in firsts)
         rng = np.random.default_rng(1)
         noisy = rng.random(self.n) < 0.1
         if not self.classes:
@@ -159,20 +173,28 @@ class Case:
 
     def joined(self) -> np.ndarray:
         """Return the bins of all attributes, (n, d), as no peer has them."""
-        return np.stack([self.column(j, self.n) for j in range(self.m * self.each)], axis=1)
+        return np.stack([self.column(j, self.n) for j in range(len(self.owners))], axis=1)
+
+
+TWO_PARTIES = Case(m=2, each=(8, 7), classes=2, rounds=10)
+"""What the figures of `PUBLISHED` are for, nearly: ours has two classes and 8 bins."""
 
 
 @dataclass
 class OfflineClock:
-    """Seconds, on the wall and of this process, in what needs no target, while it is entered."""
+    """Seconds, on the wall and of this process, in what needs no target, while it is entered.
 
+    Or in other `makers`.
+    """
+
+    makers: Sequence[tuple[type, str]] = MAKERS
     wall: float = 0.0
     cpu: float = 0.0
     _kept: list[tuple[type, str, Any]] = field(default_factory=list)
     _inside: bool = False
 
     def __enter__(self) -> Self:
-        for owner, name in MAKERS:
+        for owner, name in self.makers:
             kept = owner.__dict__[name]
             self._kept.append((owner, name, kept))
             bound = isinstance(kept, classmethod)
@@ -232,7 +254,7 @@ def member(network: Network, case: dict[str, Any]) -> dict[str, float]:
         progress=end,
     )
     begin, cpu = time.perf_counter(), time.process_time()
-    with OfflineClock() as clock:
+    with OfflineClock() as clock, OfflineClock(DECRYPTS) as decrypting:
         part = peer(context)
     offline, online = part.traffic.only(*OFFLINE), part.traffic.without(*OFFLINE)
     found = {
@@ -240,6 +262,7 @@ def member(network: Network, case: dict[str, Any]) -> dict[str, float]:
         "offline_s": clock.wall,
         "cpu": time.process_time() - cpu,
         "offline_cpu": clock.cpu,
+        "decrypt_cpu": decrypting.cpu,
         "ahead_s": ahead,
         "offline_mb": max(offline.payload) / 1e6,
         "online_mb": max(online.payload) / 1e6,
@@ -325,9 +348,10 @@ def activations(n: int, m: int, classes: int) -> list[dict[str, Any]]:
 def boosted() -> list[dict[str, Any]]:
     """Measure ten boosted trees, and what they compute of scores."""
     found = []
-    for case in (Case(classes=2, rounds=10), Case(m=2, each=8, classes=2, rounds=10)):
+    settings = ((Case(classes=2, rounds=10), {}), (TWO_PARTIES, {"published": PUBLISHED}))
+    for case, notes in settings:
         for hide in ("nothing", "everything"):
-            found += rows_of("(h)", replace(case, hide=hide, asked=1_000))
+            found += rows_of("(h)", replace(case, hide=hide, asked=1_000), **notes)
     for m in (2, 3):
         found += activations(50_000, m, 0) + activations(50_000, m, 4)
     return found
@@ -354,10 +378,10 @@ def measure_each(cases: Sequence[Case], delay: float = 0.0) -> list[dict[str, fl
     ]
 
 
-def rows_of(name: str, case: Case) -> list[dict[str, Any]]:
-    """Measure a case; seconds with everything that is made ahead."""
+def rows_of(name: str, case: Case, **more: Any) -> list[dict[str, Any]]:
+    """Measure a case; seconds with everything that is made ahead. `more` stands beside them."""
     found = measure(case)
-    notes = {key: round(value, 2) for key, value in found.items() if key != "seconds"}
+    notes = {key: round(value, 2) for key, value in found.items() if key != "seconds"} | more
     far = found["seconds"] + DELAY * found["rounds"]
     return [row(f"{name} {case}", found["seconds"], **notes, computed_at_40_ms=round(far, 1))]
 

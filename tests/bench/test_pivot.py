@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 
 from bench.consortium.wan import DELAY
-from bench.pivot import Case, activations, far_rows, hiding, published, rows_of, run_far
+from bench.pivot import (
+    PUBLISHED,
+    TWO_PARTIES,
+    Case,
+    activations,
+    far_rows,
+    hiding,
+    published,
+    rows_of,
+    run_far,
+)
 from hedgerow.net.network import Network, Route
 
 pytestmark = pytest.mark.slow
@@ -36,9 +46,11 @@ def test_a_tiny_case_that_was_prepared() -> None:
 
 
 def test_a_tiny_case_of_boosting() -> None:
-    case = Case(n=40, m=2, each=2, classes=2, depth=1, asked=3, rounds=2)
-    (found,) = rows_of("tiny", case)
+    case = Case(n=40, m=2, each=(2, 1), classes=2, depth=1, asked=3, rounds=2)
+    (found,) = rows_of("tiny", case, published=PUBLISHED)
     assert found["nodes"] == 6
+    assert found["published"]["Pivot"] == 1_680
+    assert len(TWO_PARTIES.owners) == 15
     (probabilities,) = activations(70, 2, 3)
     assert probabilities["offline_mb"] > probabilities["online_mb"] > 0
 
