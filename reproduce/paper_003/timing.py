@@ -46,7 +46,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
 """Names of the paper's algorithms, with what is different from the basic one of a tree."""
 MANY = {name: "rounds" if "boosting" in name else "trees" for name in METHODS if " of " in name}
 """Those of several trees, and what counts them in a case."""
-SHORT = 20.0
+SHORT = 10.0
 """Seconds: what takes no longer is measured `REPEATS` times."""
 REPEATS = 3
 WARM = {"n": 40, "each": 1, "bins": 2, "depth": 1}
