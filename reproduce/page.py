@@ -24,7 +24,7 @@ FOLDER = Path(__file__).parents[1] / "docs/reproduction"
 KEPT = ("made", "seconds", "claims", "tables", "figures", "findings", "notes")
 """What a page says of a result."""
 
-MARKS = dict(zip(VERDICTS, "✓◐✗", strict=True))
+MARKS = dict(zip(VERDICTS, "✓◐✗○", strict=True))
 LONG = 14
 """Lines of a table, or sentences, beyond which they are folded."""
 

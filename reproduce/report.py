@@ -39,8 +39,9 @@ def number(value: float, digits: int = 4) -> str:
     return f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"
 
 
-Verdict = Literal["holds", "holds in part", "does not hold"]
+Verdict = Literal["holds", "holds in part", "does not hold", "not tested"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+"""The last is for claims about what is not built, or that this machine cannot show."""
 
 
 def claim(where: str, said: str, verdict: Verdict, evidence: str) -> dict[str, Any]:

@@ -192,7 +192,8 @@ def captions(extent: Extent) -> dict[str, str]:
         "figure4_training": f"{base}.\n{mixed} The paper shows online seconds on the wall.",
         "training_bytes": f"{base}.\n{mixed}",
         "training_rounds": f"{base}.\n{mixed}",
-        "figure4_trees": f"{_held(extent.of_trees)}.\nAll trees of a forest grow side by side.",
+        "figure4_trees": f"{_held(extent.of_trees)}.\nAll trees of a forest grow side by side. "
+        "Enhanced forests hide cuts and leaves, hidden boosting all of its trees.",
         "figure4_prediction": f"{base}; {extent.asked} rows are answered at once.\nWithout what "
         "needs no rows and could be made ahead.",
         "figure5": f"{base}.\nWith everything that could be made ahead.",

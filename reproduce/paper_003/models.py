@@ -17,6 +17,7 @@ from sklearn.ensemble import (
 )
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from hedgerow.net.network import Network
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.pivot.coins import row_weights
 from hedgerow.protocols.pivot.options import (
@@ -58,7 +59,7 @@ def plan_of(rows: Encoded, options: PeerOptions, owners: list[int] | None = None
     return options.plan(rows.domain, rows.n_slots, owners=given, n_peers=PEERS, target_at=PEERS - 1)
 
 
-def train(rows: Encoded, plan: PeerPlan) -> PivotRun:
+def train(rows: Encoded, plan: PeerPlan, network: Network | None = None) -> PivotRun:
     """Train among peers of this process, which exchange the real messages."""
     target = rows.target if plan.classes else plan.units.count(rows).target
     tables = [
@@ -71,7 +72,7 @@ def train(rows: Encoded, plan: PeerPlan) -> PivotRun:
     ]
     ledger = Ledger()
     plan.charge(ledger)
-    return run_pivot(plan, tables, ledger)
+    return run_pivot(plan, tables, ledger, network=network)
 
 
 def answers(rows: Encoded, plan: PeerPlan, run: PivotRun) -> Answers:
@@ -135,11 +136,13 @@ def score(rows: Encoded, found: Answers) -> float:
     return float(np.mean(found == target))
 
 
-def among_peers(model: str, train_rows: Encoded, test_rows: Encoded, trees: int) -> dict[str, Any]:
+def among_peers(
+    model: str, train_rows: Encoded, test_rows: Encoded, trees: int = TREES
+) -> dict[str, Any]:
     """Train a model among peers, and compare its answers to test rows with those in the clear.
 
-    Of a forest the first `trees` are grown; the public coins of the others do not change them. So
-    many rounds of boosting are compared with as many of scikit-learn.
+    Trees and forests with CART's, on the rows that the public coins draw; boosting with
+    scikit-learn's.
     """
     plan = plan_of(train_rows, options_of(model, trees))
     begin = time.process_time()
@@ -163,19 +166,6 @@ def among_peers(model: str, train_rows: Encoded, test_rows: Encoded, trees: int)
         "online_mb": max(run.online.payload) / 1e6,
         "online_rounds": run.online.rounds,
     }
-
-
-def clear_trial(model: str, train_rows: Encoded, test_rows: Encoded, seed: int) -> float:
-    """Return the score of what peers would train on these rows, by the same learner in the clear.
-
-    Of boosting that is scikit-learn's own.
-    """
-    if model == "boosting":
-        return sklearn_trial(model, train_rows, test_rows, seed)
-    plan = plan_of(train_rows, options_of(model))
-    assert isinstance(plan, PivotPlan)
-    trees = in_the_clear(train_rows, plan)
-    return score(test_rows, answers_of(trees, test_rows.bins, plan.classes))
 
 
 def sklearn_trial(model: str, train_rows: Encoded, test_rows: Encoded, seed: int) -> float:

@@ -53,6 +53,17 @@ def exponential(gain: Gains, epsilon: float, sensitivity: float) -> Gains:
     return weights / weights.sum()
 
 
+def loss_of_a_record() -> float:
+    """Return the privacy loss of what is printed, where one record of two is taken away.
+
+    The attribute of one candidate tells their classes apart, the other has nothing to tell.
+    """
+    both, alone = np.array([1.0, 1.0]), np.array([1.0, 0.0])
+    left = np.array([[1.0, 0.0], [0.0, 0.0]])
+    laws = [printed(_gains(left, every), 0.0) for every in (both, alone)]
+    return float(np.abs(np.log(laws[0] / laws[1])).max())
+
+
 def choice_of_a_split() -> dict[str, Any]:
     """Compare what is printed over zeta, and with the exponential mechanism over epsilon.
 
@@ -68,6 +79,7 @@ def choice_of_a_split() -> dict[str, Any]:
         "splits": len(gain),
         "zetas": list(ZETAS),
         "apart": apart,
+        "loss": loss_of_a_record(),
         "best": float(law[best]),
         "uniform": 1 / len(gain),
         "largest_over_smallest": float(law.max() / law.min()),

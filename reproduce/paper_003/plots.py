@@ -23,6 +23,12 @@ STYLE: dict[str, dict[str, Any]] = {
     "boosting of classes": {"color": "#882255", "marker": "^"},
     "boosting of numbers": {"color": "#CC6677", "marker": "D"},
 }
+# What is hidden has the colour of what is not, and dashes.
+STYLE |= {
+    f"hidden {name}": {**style, "fillstyle": "none"}
+    for name, style in STYLE.items()
+    if " of " in name
+}
 _LOG_AXES = ("n", "each", "bins", "trees")
 
 
@@ -39,7 +45,8 @@ def draw(figure: Figure, path: Path, description: str) -> None:
 def _panel(axes: Axes, panel: dict[str, Any]) -> None:
     for curve in panel["curves"]:
         xs, ys = ([p[key] for p in curve["points"]] for key in ("x", "y"))
-        line = ":" if curve["part"] == ONLINE else "-"
+        hidden = curve["method"].startswith("hidden")
+        line = ":" if curve["part"] == ONLINE else "--" if hidden else "-"
         style = STYLE[curve["method"]]
         axes.plot(xs, ys, line, label=curve["label"], markersize=4, linewidth=1.5, **style)
     axes.set_title(panel["title"], fontsize=9, loc="left")

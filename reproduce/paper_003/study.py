@@ -12,7 +12,7 @@ import numpy as np
 from bench.pivot import Case
 from reproduce.data import SPLITS, split
 from reproduce.jobs import run_jobs
-from reproduce.paper_003 import data, models, timing
+from reproduce.paper_003 import data, learned, models, timing
 from reproduce.paper_003.attacks import all_attacks
 from reproduce.paper_003.noise import choice_of_a_split
 
@@ -23,8 +23,6 @@ BASE = {"n": 1_000, "m": 3, "each": 2, "bins": 8, "classes": 4, "depth": 3}
 """What stays where one number grows; the paper has 50,000 rows, 15 attributes each, depth 4."""
 SMALL = {"n": 100, "m": 3, "each": 1, "bins": 4, "classes": 2, "depth": 2}
 """The same beside Paillier."""
-TREES = {"n": 250, "m": 3, "each": 2, "bins": 8, "classes": 4, "depth": 2}
-"""The same of forests and boosting."""
 OURS = ("basic", "enhanced")
 PUBLISHED = ("paillier", "paillier enhanced")
 PREDICTED = ("m", "depth")
@@ -39,9 +37,10 @@ class Extent:
 
     `axes`: what grows from `base`; `small_axes` from `small`, where Paillier is beside it;
     `trees`: numbers of trees. `most_baseline`: rows up to which the baseline is run. `asked`: rows
-    that are answered. `tables` and `models`: of table 1, with so many `rows` at most; tables of
-    `whole` are learned by whole forests among peers, others by so many trees, or rounds of
-    boosting, as are `grown`. `warm_up`: what is compiled and loaded is not clocked.
+    that are answered. `tables` and `models`: of table 1, with so many `rows` at most; single trees,
+    and all models of the tables `whole`, are learned on so many splits as there are `trials`,
+    the others on the first. `audits`: what is attacked, so often. `warm_up`: what is compiled and
+    loaded is not clocked, and what is short is clocked several times.
     """
 
     base: dict[str, int] = field(default_factory=lambda: dict(BASE))
@@ -56,7 +55,7 @@ class Extent:
     )
     small: dict[str, int] = field(default_factory=lambda: dict(SMALL))
     small_axes: Axes = field(default_factory=lambda: {"m": (2, 3, 4), "n": (50, 100, 200)})
-    of_trees: dict[str, int] = field(default_factory=lambda: dict(TREES))
+    of_trees: dict[str, int] = field(default_factory=lambda: dict(BASE))
     trees: tuple[int, ...] = (2, 4, 8)
     most_baseline: int = 8_000
     asked: int = 50
@@ -64,8 +63,9 @@ class Extent:
     models: tuple[str, ...] = tuple(models.MODELS)
     rows: int | None = None
     whole: tuple[str, ...] = ("bank",)
-    grown: int = 2
     trials: int = SPLITS
+    audits: tuple[str, ...] = learned.EVERY
+    audit_runs: int | None = None
     warm_up: bool = True
 
 
@@ -83,8 +83,15 @@ QUICK = Extent(
     models=("tree",),
     rows=400,
     whole=(),
-    grown=1,
     trials=2,
+    audits=(
+        "pivot/basic/answers@0",
+        "pivot/enhanced/answers@0",
+        "pivot/boosting/view@0",
+        "pivot/broken-key-told@0",
+        "pivot-tree/mostly-splits@1",
+    ),
+    audit_runs=100,
     warm_up=False,
 )
 
@@ -116,6 +123,14 @@ def clocked(extent: Extent) -> list[tuple[Record, Case]]:
 
 
 Job = tuple[str, str, str]
+ALONE: dict[str, Callable[[], list[Record]]] = {
+    "attacks": all_attacks,
+    "noise": lambda: [choice_of_a_split()],
+    "opened": learned.opened,
+    "deviation": learned.deviations,
+    "ledger": lambda: [learned.charged()],
+}
+"""What is run once, of whatever extent."""
 
 
 def jobs_of(extent: Extent) -> list[Job]:
@@ -125,16 +140,17 @@ def jobs_of(extent: Extent) -> list[Job]:
         for model in reversed(extent.models)
         for table in reversed(extent.tables)
     ]
-    return [*found, ("attacks", "", ""), ("noise", "", ""), ("clear", "", "")]
+    audits = [("audit", name, "") for name in extent.audits]
+    return [*found, *audits, *((what, "", "") for what in (*ALONE, "clear"))]
 
 
 def run_job(job: Job, extent: Extent) -> list[Record]:
     """Run one job, in whatever process."""
     what, table, model = job
-    if what == "attacks":
-        return [{"what": what} | one for one in all_attacks()]
-    if what == "noise":
-        return [{"what": what} | choice_of_a_split()]
+    if what in ALONE:
+        return [{"what": what} | one for one in ALONE[what]()]
+    if what == "audit":
+        return [{"what": what} | learned.attacked(table, extent.audit_runs)]
     if what == "clear":
         return [
             {"what": what, "axis": axis, "x": x} | timing.in_the_clear(case)
@@ -146,28 +162,31 @@ def run_job(job: Job, extent: Extent) -> list[Record]:
 
 
 def accuracy(name: str, model: str, extent: Extent) -> Record:
-    """Learn a data set of table 1: among peers once, and in the clear in all trials."""
+    """Learn a data set of table 1: among peers, and by scikit-learn on the same splits."""
     table = data.READ[name]()
     if extent.rows is not None:
         table = data.rows_of(table, np.arange(min(extent.rows, table.n_slots)))
-    ours, sklearn, constant = [], [], []
-    grown = models.TREES if name in extent.whole else extent.grown
-    for seed in range(extent.trials):
+    peers, sklearn, constant = [], [], []
+    for seed in range(extent.trials if name in extent.whole or model == "tree" else 1):
         train_rows, test_rows = models.parts(table, *split(table.n_slots, seed))
         sklearn.append(models.sklearn_trial(model, train_rows, test_rows, seed))
         constant.append(models.constant_score(train_rows, test_rows))
-        ours.append(models.clear_trial(model, train_rows, test_rows, seed))
-    peers = models.among_peers(model, *models.parts(table, *split(table.n_slots, 0)), grown)
+        peers.append(models.among_peers(model, train_rows, test_rows))
     return {
         "what": "accuracy",
         "table": name,
         "model": model,
         "rows": table.n_slots,
         "columns": table.n_features,
-        "ours": ours,
+        "ours": [one["score"] for one in peers],
         "sklearn": sklearn,
         "constant": constant,
-        "peers": peers,
+        "peers": {
+            "splits": len(peers),
+            "trees": peers[0]["trees"],
+            "same": sum(one["same"] for one in peers),
+            "answers": sum(one["answers"] for one in peers),
+        },
     }
 
 

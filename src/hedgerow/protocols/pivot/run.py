@@ -80,19 +80,21 @@ def run_pivot(
     place: Place = "simulate",
     *,
     seed: int | None = None,
+    network: Network | None = None,
 ) -> PivotRun:
     """Train a model among peers; the ledger was charged with what the plan releases.
 
     "simulate" has all peers in this process, where the same steps work on the shares of all, unless
     rows are yet to be aligned, which each does for itself; "processes" has each in its own, over
-    mutual TLS. A seed makes masks repeatable.
+    mutual TLS. A seed makes masks repeatable. "simulate" with rows in one order runs on a `network`
+    of one's own, if it is given.
     """
     check_option("engine", place, Place)
     if place == "processes":
         return _in_processes(plan, tables, ledger, seed)
     if plan.align != "given":
         return _side_by_side(plan, tables, ledger, seed)
-    network = Simulator(plan.n_peers)
+    network = network or Simulator(plan.n_peers)
     context = Context(network, members_of(plan), plan, table=joined(tables), ledger=ledger)
     found = peer(replace(context, seed=seed))
     return PivotRun(found.model, (found.leakage,) * plan.n_peers, found.traffic)
