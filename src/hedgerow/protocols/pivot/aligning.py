@@ -118,14 +118,16 @@ def _round(
     }
     mine = np.array([*(len(bodies[to]) for to in range(n)), is_done], dtype="<u8")
     said = said_by_all(network, SIZES, {me: mine.tobytes()}, _ABOUT, n)
-    sizes = np.array([np.frombuffer(one, dtype="<u8") for one in said]).astype(np.int64)
+    sizes = np.array([np.frombuffer(one, dtype="<u8") for one in said])
     sent, done = sizes[:, :n], sizes[:, n]
     if not sent.any():
         if done.all():
             return None
         raise bad_message(f"peer {int(np.argmin(done))}", "nothing, before its set had come back")
-    if sent.max() > network.most_mail or sent.min() < 0 or sent.diagonal().any():
-        raise bad_message("a peer", f"a set of {int(sent.max()):,} bytes")
+    wrong = np.argwhere(np.where(np.eye(n, dtype=np.bool_), sent > 0, sent > network.most_mail))
+    if wrong.size:
+        a, b = wrong[0]
+        raise bad_message(f"peer {a}", f"a set of {sent[a, b]:,} bytes for peer {b}")
     plan = [Route(int(a), int(b), (int(sent[a, b]),), "uint8") for a, b in np.argwhere(sent)]
     outbox = {
         k: np.frombuffer(bodies[route.destination], dtype=np.uint8)
