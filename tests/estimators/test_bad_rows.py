@@ -303,6 +303,54 @@ def test_owners_of_columns_leave_out_what_one_of_them_cannot_use() -> None:
         model.fit_owners([[[age] for age in ages], {"ward": wards}], [y, None], [ids, ids])
 
 
+def test_an_account_pays_for_every_evaluation() -> None:
+    account, other = an_account(), Account(Ledger())
+    model = HiddenTreeClassifier(2.0, CLASSES, max_depth=1, engine="clear", account=account)
+    rows, y = [[30, "a"], [70, "b"]] * 3, [0, 1] * 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HedgerowWarning)
+        model.fit(rows, y)
+    for _ in range(3):
+        model.evaluate(rows, y, epsilon=0.5)
+    assert account.spent().epsilon == pytest.approx(2.0 + 3 * 0.5)
+    assert "evaluation of HiddenTreeClassifier" in account.costs()[-1].fit
+    # A table without noise cannot be paid for, and one beyond the budget is not drawn.
+    for epsilon in (None, 97.0):
+        with pytest.raises(HedgerowError) as caught:
+            model.evaluate(rows, y, epsilon=epsilon)
+        assert caught.value.code is Code.BUDGET_EXCEEDED
+    assert [run.what for run in model.runs_].count("evaluate") == 3
+    # Those who were held out may have an account of their own.
+    model.evaluate(rows, y, epsilon=0.25, account=other)
+    assert other.spent().epsilon == 0.25
+    model.evaluate(rows, y, epsilon=None, account=other)
+    assert other.spent().epsilon == np.inf
+    assert account.spent().epsilon == pytest.approx(3.5)
+    seeded = HiddenTreeClassifier(2.0, CLASSES, max_depth=1, engine="clear", random_state=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HedgerowWarning)
+        seeded.fit(rows, y)
+    with pytest.raises(HedgerowError, match="H207"):
+        seeded.evaluate(rows, y, epsilon=0.5, account=account)
+
+
+def test_no_row_refuses_an_evaluation_that_an_account_pays_for() -> None:
+    model = HiddenTreeClassifier(2.0, CLASSES, max_depth=1, engine="clear")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HedgerowWarning)
+        model.fit([[30, "a"], [70, "b"]] * 3, [0, 1] * 3)
+    for rows, y in TABLES.values():
+        found = model.evaluate(rows, y, epsilon=500.0, account=Account(Ledger()), slots=4)
+        # Three of the bad ones have a class; of those beyond the slots the first are counted.
+        usable = [label for label in y if label in (0, 1)]
+        assert found.table.sum() == min(4, len(usable))
+        assert "at most 4 rows" in str(found.privacy)
+    with pytest.raises(HedgerowError):
+        model.evaluate(*TABLES["bad"], epsilon=1.0)
+    with pytest.raises(HedgerowError, match=r"H112.*33 rows"):
+        model.evaluate(*TABLES["over the capacity"], epsilon=1.0, slots=4)
+
+
 def test_servers_say_of_which_tables_add_remove_holds() -> None:
     model = HiddenTreeClassifier(
         500.0, CLASSES, max_depth=1, engine="clear", account=Account(Ledger())

@@ -194,13 +194,14 @@ class AccountedEstimator(TableEstimator):
         # The ledger of a fit that was interrupted is no model.
         return hasattr(self, self._model_name)
 
-    def _absorbs(self) -> bool:
-        """Whether a fit refuses no row: by default where an account is charged for it."""
+    def _absorbs(self, account: object = None) -> bool:
+        """Whether no row is refused: by default where an account, or this one, is charged."""
         check_option("bad_rows", self.bad_rows, BadRows)
         if self.domain is None:
             # Then the domain is read from the rows, and nothing is promised.
             return False
-        return self.bad_rows == "absorb" or (self.bad_rows == "auto" and self.account is not None)
+        account = self.account if account is None else account
+        return self.bad_rows == "absorb" or (self.bad_rows == "auto" and account is not None)
 
     def _absorbed(self) -> AbsorbedRows | None:
         return self.__dict__.get("owner_only_")

@@ -68,7 +68,9 @@ class TableEstimator(BaseEstimator):
         """Change scikit-learn's tags; called after its mixins have set theirs."""
         return tags
 
-    def _read(self, X: Any, y: Any = None, *, reset: bool) -> Any:
+    def _read(
+        self, X: Any, y: Any = None, *, reset: bool, absorbed: AbsorbedRows | None = None
+    ) -> Any:
         """Check a table as scikit-learn does and return it in a form that `encode` reads.
 
         Tables with column names (pandas, Arrow, anything narwhals knows) keep their columns and
@@ -79,7 +81,6 @@ class TableEstimator(BaseEstimator):
             X = declared_columns(X, self.domain)
         if self.domain is not None and is_sequence(X) and not isinstance(X, np.ndarray):
             # NumPy would choose one type for all cells, and one odd row would change the others.
-            absorbed = self._absorbed() if reset else None
             X = objects(X, len(self.domain.attributes), absorbed)
         # scikit-learn's refusal of a missing y; otherwise y is read apart from the table.
         y_rule: dict[str, Any] = {"y": None} if reset and y is None else {}
@@ -149,11 +150,14 @@ class TableEstimator(BaseEstimator):
             fix="pass one row per record with a value for every column",
         )
 
-    def _table(self, X: Any, y: Any = None, *, reset: bool) -> Any:
-        table = self._read(X, y, reset=reset)
+    def _table(
+        self, X: Any, y: Any = None, *, reset: bool, absorbed: AbsorbedRows | None = None
+    ) -> Any:
+        """Read a table; one to fit on absorbs rows where the fit does."""
+        absorbed = self._absorbed() if reset else absorbed
+        table = self._read(X, y, reset=reset, absorbed=absorbed)
         rows, columns = np.shape(table) if not hasattr(table, "shape") else table.shape
-        may_be_empty = reset and self._absorbed() is not None
-        if columns == 0 or (rows == 0 and not may_be_empty):
+        if columns == 0 or (rows == 0 and absorbed is None):
             missing = "feature" if columns == 0 else "sample"
             raise Code.EMPTY_TABLE.error(
                 found=f"0 {missing}(s) (shape=({rows}, {columns})) while a minimum of 1 is required"

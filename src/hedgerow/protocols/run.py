@@ -221,6 +221,7 @@ def evaluate(
     ranges: int = RANGES,
     *,
     domain_is_public: bool = True,
+    capacity: int | None = None,
     seed: int | None = None,
 ) -> tuple[Evaluation, Run]:
     """Evaluate a hidden model on held-out rows, of which the number of slots is public.
@@ -233,6 +234,7 @@ def evaluate(
     job = _job("evaluate", trained.protocol, plan, trained.engine) | {
         "evaluation": made.to_dict(),
         "domain_is_public": domain_is_public,
+        "capacity": capacity,
         "marks": [],
         "seed": seed,
     }

@@ -15,15 +15,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.errors import Code, HedgerowError, warn_caller
+from hedgerow.estimators.account import Account, account_of
 from hedgerow.estimators.accounted import PlannedEstimator
 from hedgerow.estimators.parameters import check_parameter, is_count
 from hedgerow.estimators.table import declared_target, is_sequence, read_domain
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.contract import check_epsilon
-from hedgerow.protocols.hidden.evaluation import RANGES, Evaluation
+from hedgerow.protocols.hidden.evaluation import RANGES, Evaluation, plan_evaluation
 from hedgerow.protocols.hidden.options import RunOptions, ServerOptions
 from hedgerow.protocols.hidden.programs import SEEDED, mark_collusion
-from hedgerow.protocols.registry import is_published
+from hedgerow.protocols.registry import hidden_protocol, is_published
 from hedgerow.protocols.run import EngineName, ask, evaluate, train
 from hedgerow.protocols.sharing.integrate import (
     Entropy,
@@ -240,28 +241,44 @@ class HiddenEstimator(PlannedEstimator[Any]):
         epsilon: float | None,
         ranges: int = RANGES,
         slots: int | None = None,
+        account: Account | str | None = None,
     ) -> Evaluation:
         """Count, on the servers, how well the model answers for held-out rows.
 
-        `epsilon` is the budget of a held-out record, which pays for all figures together; None
-        counts exactly, and promises nothing. The ROC curve of two classes is made of `ranges` of
-        the score: more follow it more closely, and each has noise of its own. `slots` is the public
-        number of slots for the held-out rows, at least as many as they are; that of the model's own
-        table by default.
+        `epsilon` is the budget of a held-out record, which pays for all figures of one call
+        together; None counts exactly, and promises nothing. The ROC curve of two classes is made of
+        `ranges` of the score: more follow it more closely, and each has noise of its own. `slots`
+        is the public number of slots for the held-out rows, at least as many as they are; that of
+        the model's own table by default.
+
+        Every call draws noise anew and costs a held-out record `epsilon` again. It is charged
+        before that to `account`, of those who were held out; by default the model's, since they may
+        be among those whom it was trained on. Without one, nothing adds the calls up. Where an
+        account pays, rows are absorbed as in a fit.
 
         The ledger of the model is not charged: for those whom it was trained on, this is computed
         from what ``privacy_`` has already paid for. H501 for a model of numbers, and for one with
-        ``noise="votes"``; H112 for more rows than slots.
+        ``noise="votes"``; H112 for more rows than slots; H207 where the account cannot pay, or has
+        a budget and `epsilon` is None.
         """
         check_is_fitted(self, "model_")
         if epsilon is not None:
             check_epsilon(epsilon)
-        rows = encode(self._table(X, reset=False), self.domain_, y)
+        payer = account_of(self.account if account is None else account)
+        absorbed = AbsorbedRows() if self._absorbs(payer) else None
+        table = self._table(X, reset=False, absorbed=absorbed)
+        rows = encode(table, self.domain_, declared_target(y, len(table)), absorbed=absorbed)
         # How many rows were held out is as private as they are; nothing is promised of a domain
         # that was read from data.
         if slots is None and self.domain is not None:
             slots = self.plan_.n_slots
+        if absorbed is not None:
+            rows = rows.within_capacity(slots, absorbed)
         rows = pad(rows, rows.n_slots if slots is None else slots, entropy=self._entropy())
+        if payer is not None:
+            protocol = hidden_protocol(self._protocol)
+            due = plan_evaluation(protocol, self.plan_, rows.n_slots, epsilon, ranges).releases()
+            payer.charge(due, self._foreseen_marks(), f"evaluation of {type(self).__name__}")
         seed = None if self.random_state is None else int(self.random_state)
         found, run = evaluate(
             self.model_,
@@ -270,6 +287,7 @@ class HiddenEstimator(PlannedEstimator[Any]):
             epsilon,
             ranges,
             domain_is_public=self.domain is not None,
+            capacity=None if absorbed is None else slots,
             seed=seed,
         )
         self.runs_.append(run)

@@ -59,8 +59,8 @@ class GrowthParameters(PeersEstimator):
     sum_share: float = SUM_SHARE
     bad_rows: str = "auto"
 
-    def _absorbs(self) -> bool:
-        return super()._absorbs() and self._promises()
+    def _absorbs(self, account: object = None) -> bool:
+        return super()._absorbs(account) and self._promises()
 
     def _promises(self) -> bool:
         return self.noise == "splits+leaves" and self.domain is not None
