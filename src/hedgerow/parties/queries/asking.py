@@ -196,7 +196,7 @@ def answer_with_tree(known: KnownModel, rows: Encoded, *, proba: bool) -> ModelA
 
 def _alike(manifest: ModelManifest) -> str:
     """Return what must be the same at all servers."""
-    return replace(manifest.told(), server=0).to_json()
+    return replace(manifest.for_others(), server=0).to_json()
 
 
 def _text(data: bytes) -> str:
@@ -263,8 +263,8 @@ class Reader(MembersClient):
         if where.protocol in IN_PIECES:
             said = f"{model}, which nobody sees: it lies in pieces with {members}"
             fix = f"ask it at one of them: hedgerow query {model} --id ID"
-        if where.protocol in PEER_PROTOCOLS and not found.plan.hides:
-            said = f"{model}, which {members} see and nobody else"
+        if where.protocol in PEER_PROTOCOLS and self._config.name not in where.members:
+            said = f"{model}, of which {members} see what there is to see, and nobody else"
             fix = "let one of them fetch it"
         raise Code.BAD_PARAMETER.error(
             expected="a model that is published, or that its peers see, at one of these",

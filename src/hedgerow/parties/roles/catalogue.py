@@ -82,7 +82,7 @@ class Catalogue:
             known = [_line(m) for m in list_models(self._state) if self._may_see(caller, m)]
             return {}, json.dumps({"models": known}).encode()
         manifest = self._find_model(caller, fields.model)
-        text = manifest.told().to_json().encode()
+        text = manifest.for_others().to_json().encode()
         left, published = 0, b""
         if manifest.protocol in PEER_PROTOCOLS and caller.name in manifest.members:
             seen = opened_document(open_model(self._state, None, manifest.name))

@@ -43,7 +43,7 @@ def party_numbers(config: PartyConfig, runs: RunManager) -> Iterator[Sample]:
         yield RUNS.of(states[state], state)
     for run in runs.store.all():
         if run.is_open:
-            yield from _run_numbers(runs.told_to(None, runs.show(run.id)))
+            yield from _run_numbers(runs.shown_to(None, runs.show(run.id)))
     for population, lifetime in sorted(runs.policy.populations.items()):
         spent = runs.accounts.spent(population)
         left = max(0.0, lifetime.epsilon - spent.epsilon)

@@ -256,7 +256,7 @@ class RunManager:
                 "worker": None if self._child is None else self._child.run == run.id,
             }
 
-    def told_to(self, caller: str | None, fields: Fields) -> Fields:
+    def shown_to(self, caller: str | None, fields: Fields) -> Fields:
         """Return what somebody may hear of what `show` has of a run.
 
         Where rounds and bytes follow from rows, so may how far a run is, how long it has taken, and

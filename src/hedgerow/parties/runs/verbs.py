@@ -109,7 +109,7 @@ class RunVerbs:
         if caller.role == "server" or by != caller.name:
             check_signature(self.manager.config, read_job(text).hash, by, signature)
         told = self.manager.accept(text, by, signature, check=fields.check)
-        return told if fields.check else self.manager.told_to(caller.name, told), None
+        return told if fields.check else self.manager.shown_to(caller.name, told), None
 
     @verb("runs", ALL, twice=_READS)
     def runs(self) -> Answer:
@@ -130,7 +130,7 @@ class RunVerbs:
         Reply: ``run``, ``state``, ``attempt``, ``generation``, ``waiting_for``, ``progress`` and
         more. Of sites and peers others hear no progress, and of an error its code alone.
         """
-        return self.manager.told_to(caller.name, self.manager.show(fields.run)), None
+        return self.manager.shown_to(caller.name, self.manager.show(fields.run)), None
 
     @verb("run-job", ALL, twice=_READS)
     def job_text(self, caller: Caller, fields: RunFields) -> tuple[Fields, Payload]:
@@ -154,7 +154,7 @@ class RunVerbs:
         Reply: as of ``run-show``.
         """
         told = self.manager.end(fields.run, caller.name, fields.generation)
-        return self.manager.told_to(caller.name, told), None
+        return self.manager.shown_to(caller.name, told), None
 
     @verb(
         "run-resume",
@@ -174,7 +174,7 @@ class RunVerbs:
             # What is kept is passed on.
             check_resumption(manager.config, fields.run, fields.generation, by, signature)
         told = manager.resume(fields.run, by, fields.generation, signature)
-        return manager.told_to(caller.name, told), None
+        return manager.shown_to(caller.name, told), None
 
     @verb("run-ready", PARTIES, twice=_READS)
     def ready(self, caller: Caller, fields: CopyFields) -> Answer:

@@ -47,7 +47,7 @@ Shares = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class ModelManifest:
-    """What is kept about a model at a server; `told` is what leaves it.
+    """What is kept about a model at a server; `for_others` is what leaves it.
 
     `read_plan` makes a plan of `plan`. `job` is a hash, `files` has SHA-256 of those beside it.
     `tag` is the same at the three servers if, and only if, their shares belong together. `arrays`
@@ -79,7 +79,7 @@ class ModelManifest:
                 return among_peers.plan_type.from_dict(dict(self.plan))
             return server_protocol(self.protocol).plan_type.from_dict(dict(self.plan))
 
-    def told(self) -> ModelManifest:
+    def for_others(self) -> ModelManifest:
         """Return what others are told.
 
         No `files`: who knows all else that is in a text finds the rest by its hash. Of a tree in
