@@ -7,9 +7,10 @@ every account has paid for it once.
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -230,10 +231,18 @@ def vertical(root: Path, start: Start, **options: Any) -> Training:
     )
 
 
-def pivot(root: Path, start: Start, hide: str, align: str = "ring", **options: Any) -> Training:
+def pivot(
+    root: Path,
+    start: Start,
+    hide: str,
+    align: str = "ring",
+    kind: str = "tree",
+    plan: Mapping[str, Any] = MappingProxyType({"max_depth": 1}),
+    **options: Any,
+) -> Training:
     town = PeerTown(root, **options)
     start(town)
-    plan = {"max_depth": 1, "hide": hide}
+    given, protocol = {**plan, "hide": hide}, f"pivot-{kind}"
 
     def made(job: Any) -> Any:
         town.check_tree(job)
@@ -244,7 +253,7 @@ def pivot(root: Path, start: Start, hide: str, align: str = "ring", **options: A
         ("heron", "rook"),
         start,
         by="wren",
-        job=lambda name: pivot_job(name=name, plan=plan, align=align),
+        job=lambda name: pivot_job(name=name, protocol=protocol, plan=given, align=align),
         made=made,
     )
 
@@ -354,6 +363,15 @@ CASES: dict[str, Callable[..., Case]] = {
     "pivot-tree, enhanced": lambda root, start, **o: pivot(root, start, "thresholds", **o),
     "pivot-tree, hidden join": lambda root, start, **o: pivot(
         root, start, "nothing", "hidden", **o
+    ),
+    "pivot-forest": lambda root, start, **o: pivot(
+        root, start, "thresholds", kind="forest", plan={"max_depth": 1, "n_estimators": 2}, **o
+    ),
+    "pivot-boosting": lambda root, start, **o: pivot(
+        root, start, "nothing", kind="boosting", plan={"max_depth": 1, "n_estimators": 2}, **o
+    ),
+    "pivot-logistic": lambda root, start, **o: pivot(
+        root, start, "nothing", kind="logistic", plan={"max_iter": 2, "learning_rate": 1.0}, **o
     ),
     "evaluation": evaluation,
     "questions": Asking,

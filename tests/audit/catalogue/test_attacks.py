@@ -43,6 +43,7 @@ QUICK = {
     "pivot-tree/mostly-stops@1": Attack(10_000, 0.6, HALF),
     "pivot-tree/two-levels@1": Attack(20_000, 0.25, HALF),
     "pivot-tree/numbers@1": Attack(10_000, 0.4, HALF),
+    "pivot-forest/mostly-splits@1": Attack(10_000, 0.4, HALF),
     "pivot-tree/broken-half-sensitivity@1": Attack(10_000),
     "pivot-tree/broken-exact-counts@1": Attack(2_000),
     "dp-tree@1": Attack(10_000, 0.6),

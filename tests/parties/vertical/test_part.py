@@ -54,6 +54,9 @@ def test_the_tree_is_that_of_one_process_and_sites_ask_it(tmp_path: Path) -> Non
             if hasattr(node, "counts")
         }
         assert {(row["p(no)"], row["p(yes)"]) for row in asked["rows"]} <= leaves
+        fetched = town.command("office", "models", "fetch", "tennis")
+        assert Code.BAD_PARAMETER.number in fetched.stderr
+        assert "which nobody sees: it lies in pieces with" in " ".join(fetched.stderr.split())
         # An instance that one site has alone: the asker is not told where the path ended.
         lost = town.command("club", "query", "tennis", "--id", 98)
         assert Code.IDS_DO_NOT_ALIGN.number in lost.stderr

@@ -12,6 +12,7 @@ import pytest
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
+from hedgerow.parties.roles.client import RemoteModel
 from hedgerow.parties.roles.numbers import RUN_ATTEMPT, RUN_LEVEL, RUN_STAGE, party_numbers
 from hedgerow.parties.runs.manager import RunManager
 from hedgerow.parties.runs.reports import RunReport
@@ -232,6 +233,9 @@ def test_who_took_no_part_is_told_nothing_of_what_peers_see(tmp_path: Path) -> N
         assert Code.BAD_PARAMETER.number in refused.stderr
         said = " ".join(refused.stderr.split())
         assert "tennis, which heron, rook see and nobody else" in said
+        # It answers nobody's rows as a whole: those who hold columns ask it by ids.
+        with pytest.raises(HedgerowError, match="lies in pieces with those who hold columns"):
+            RemoteModel(town.parties["wren"], "tennis")
     finally:
         town.stop()
 

@@ -18,7 +18,7 @@ from hedgerow.secure.additive import AdditiveEngine
 from hedgerow.tables import Encoded
 from hedgerow.trees.tree import Tree
 from tests.protocols.pivot.peer_tables import encoded, grown
-from tests.protocols.pivot.test_growth import answers, revealed_trees
+from tests.protocols.pivot.test_growth import answers, attempts, revealed_trees
 
 FEW = {"n_estimators": 3, "max_depth": 2}
 CASES: list[Any] = [
@@ -133,6 +133,22 @@ def test_it_is_the_forest_of_the_clear(name: str, m: int, options: dict[str, Any
         width = plan.units.half * 2.0**-20
         assert np.abs(seen - each).max() < width
         assert np.abs(answers(plan, part, rows) - each.mean(axis=0)).max() < width
+
+
+@pytest.mark.parametrize("hide", ["nothing", "thresholds"])
+def test_a_forest_that_goes_on_opens_the_same(hide: str) -> None:
+    rows = encoded("iris", columns=3)
+    plan = forest_plan(rows, 2, n_estimators=3, max_depth=1, hide=hide)
+    expected = [textbook(rows, plan, tree) for tree in range(plan.n_trees)]
+    stops = []
+    for stop, part, stages in attempts(rows, plan):
+        for tree, found in zip(expected, revealed_trees(plan, part), strict=True):
+            np.testing.assert_array_equal(found.predict_class(rows.bins), tree, err_msg=f"{stop}")
+        assert stages.marked == [
+            opening.name for opening in plan.openings() if part.leakage._times_opened(opening.name)
+        ]
+        stops.append(stop)
+    assert len(stops) >= 2
 
 
 def test_trees_of_a_forest_differ_and_a_seed_gives_them_again() -> None:

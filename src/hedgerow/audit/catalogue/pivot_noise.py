@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +32,11 @@ from hedgerow.audit.engine import AuditTarget, Pair
 from hedgerow.audit.tables import AuditTable, families
 from hedgerow.privacy import ROOT, Leakage, Ledger, NoiseSource, NoisyMax, Scope, TwoSidedGeometric
 from hedgerow.protocols.growers.layout import as_one_hot
+from hedgerow.protocols.hidden.boosting_plan import tree_scope
 from hedgerow.protocols.hidden.regression_plan import FRACTION
 from hedgerow.protocols.pivot.growth import PeerTrees, grow_trees
 from hedgerow.protocols.pivot.joining import JoinedColumns
-from hedgerow.protocols.pivot.options import PivotOptions
+from hedgerow.protocols.pivot.options import PeerTreesOptions, PivotForestOptions, PivotOptions
 from hedgerow.protocols.pivot.plan import PivotPlan
 from hedgerow.secure.additive.core import EVERYONE
 from hedgerow.secure.clear import ClearEngine
@@ -102,15 +103,25 @@ def grow_plainly(
 
 
 class Copies(PivotPlan):
-    """Trees that do not know of each other, of which an attacker sees one."""
+    """Trees that do not know of each other, of which an attacker sees `together`."""
+
+    together: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         """Check nothing: the plan of one tree was checked."""
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
-        """Of the one tree that is seen."""
-        return (ROOT,)
+        """Of the trees that are seen."""
+        if self.together == 1:
+            return (ROOT,)
+        return tuple(tree_scope(ROOT, tree) for tree in range(self.together))
+
+
+class Forests(Copies):
+    """Forests that do not know of each other, of which an attacker sees one: two trees."""
+
+    together: ClassVar[int] = 2
 
 
 class HalfOfTheNoise(Copies):
@@ -142,17 +153,24 @@ class PeersSee:
     kind: type[Copies] = Copies
 
     def plan(self, runs: int = 1) -> Copies:
-        """Return the plan of `runs` trees."""
+        """Return the plan of `runs` trees, or forests."""
         table = {"noise": "splits+leaves", "epsilon": EPSILON, "max_depth": 1, **self.options}
         owners = [min(j, 1) for j in range(len(self.domain.names))]
-        alone: Any = PivotOptions.from_table(table).plan(
+        options: type[PeerTreesOptions] = PivotOptions
+        together = self.kind.together
+        if together > 1:
+            options = PivotForestOptions
+            # Of all attributes, so that no coins make one forest differ from the next.
+            everything = {"bootstrap": False, "max_features": len(owners)}
+            table |= {"n_estimators": together, **everything}
+        alone: Any = options.from_table(table).plan(
             self.domain, self.slots, owners=owners, n_peers=2, target_at=1, align="hidden"
         )
         known = {one.name: getattr(alone, one.name) for one in fields(alone)}
-        return self.kind(**known | {"n_trees": runs})
+        return self.kind(**known | {"n_trees": runs * together})
 
     def __call__(self, table: AuditTable, runs: int, source: NoiseSource) -> NDArray[np.int64]:
-        """Return every node of a complete tree: its candidate, what its leaf holds, or nothing."""
+        """Return every node of complete trees: its candidate, what its leaf holds, or nothing."""
         plan, n = self.plan(runs), len(table.classes)
         bins = np.zeros((self.slots, len(self.domain.names)), np.int64)
         columns = np.zeros((2, self.slots), np.int64)
@@ -164,7 +182,7 @@ class PeersSee:
             columns[1, :n] = (2 * table.classes - 1) * plan.units.most
         ledger = Ledger(domain=plan.domain)
         plan.charge(ledger)
-        return seen(plan, grow_plainly(plan, bins, columns, ledger, source))
+        return seen(plan, grow_plainly(plan, bins, columns, ledger, source)).reshape(runs, -1)
 
 
 def seen(plan: PivotPlan, trees: PeerTrees) -> NDArray[np.int64]:
@@ -195,7 +213,7 @@ def seen(plan: PivotPlan, trees: PeerTrees) -> NDArray[np.int64]:
 
 
 def trees_of_peers() -> list[AuditTarget]:
-    """Targets for trees with noise, each with most of epsilon in one step; two are broken."""
+    """Targets for trees and a forest, each with most of epsilon in one step; two are broken."""
     ties = [flips_the_split(), alone_in_its_leaf()]
     first = [first_record(), alone_in_its_leaf()]
     splits: dict[str, Any] = {"criterion": "max", "split_share": 0.9}
@@ -210,13 +228,16 @@ def trees_of_peers() -> list[AuditTarget]:
         _target("mostly-stops", PeersSee(stops), ties),
         _target("two-levels", PeersSee(deep, WIDER, slots=30), [above]),
         _target("numbers", PeersSee({"split_share": 0.1, "sum_share": 0.9}, NUMBERS), first),
+        _target("mostly-splits", PeersSee(splits, kind=Forests), ties, family="pivot-forest"),
         _target("broken-half-sensitivity", half, ties, sound=False, proven=EPSILON * 1.9),
         _target("broken-exact-counts", PeersSee(stops, kind=ExactCounts), ties, sound=False),
     ]
 
 
-def _target(name: str, run: PeersSee, pairs: Sequence[Pair], **known: Any) -> AuditTarget:
-    label = f"pivot-tree/{name}@{EPSILON:g}"
+def _target(
+    name: str, run: PeersSee, pairs: Sequence[Pair], family: str = "pivot-tree", **known: Any
+) -> AuditTarget:
+    label = f"{family}/{name}@{EPSILON:g}"
     return AuditTarget(
         label, run, pairs, EPSILON, delta=DELTA, kind="protocol", runs=OPEN_RUNS, **known
     )
