@@ -14,12 +14,17 @@ from typer.testing import CliRunner
 import hedgerow
 from hedgerow.cli.main import app
 from hedgerow.parties.runs.jobs import load_job
+from hedgerow.protocols.registry import PROTOCOLS
 from tests.command_lines import check_command
-from tests.test_readme_commands import DOMAIN, start_blocks
+from tests.test_readme_commands import DOMAIN, blocks_of
 from tests.test_readme_commands import commands as readme_commands
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *(ROOT / name / "README.md" for name in ("examples", "examples/flower", "tests/vectors")),
+]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 FILE = re.compile(r"`((?:src|tests|tools|bench|docs|examples|reproduce)/[\w./-]+\.\w+)`")
@@ -64,8 +69,14 @@ def test_every_block_that_newcomers_read_is_run() -> None:
         for language, text in re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.M | re.S):
             found.setdefault(language, []).append(text)
     assert set(found) == {"python", "console", "toml", ""}
-    assert sorted(found["console"]) == sorted([readme_commands(), *start_blocks("console")])
-    assert found["toml"] == start_blocks("toml")
+    run = {
+        language: [
+            text for page in ("start", "three-machines") for text in blocks_of(page, language)
+        ]
+        for language in ("console", "toml")
+    }
+    assert sorted(found["console"]) == sorted([readme_commands(), *run["console"]])
+    assert found["toml"] == run["toml"]
     assert [text.split()[0] for text in found[""]] == ["make", "0.909"]
 
 
@@ -79,6 +90,18 @@ def test_every_estimator_stands_in_the_table_of_trust_models() -> None:
     rows = [line for line in (ROOT / "README.md").read_text().splitlines() if line[:1] == "|"]
     named = set(re.findall(r"`(\w+?(?:Classifier|Regressor|Regression))\b", "\n".join(rows)))
     assert named == estimators
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_threat_models_have_every_protocol(protocol: str) -> None:
+    text = (ROOT / "docs/explanation/threat-models.md").read_text()
+    (*_, table), sections = (
+        text.partition("\n## ")[0].split("\n\n| "),
+        text.count("\n- **May collude:**"),
+    )
+    assert f'`"{protocol}"`' in table
+    for part in ("Is learned", "Is not promised", "If somebody deviates"):
+        assert text.count(f"\n- **{part}:**") == sections
 
 
 def commands(page: Path) -> list[list[str]]:

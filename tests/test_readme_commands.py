@@ -91,15 +91,15 @@ def test_the_commands_of_a_consortium_run_as_printed(tmp_path: Path) -> None:
     check_answers(text)
 
 
-def start_blocks(language: str) -> list[str]:
-    """Return the blocks of the newcomer's page in a language, in their order."""
-    page = (ROOT / "docs/tutorial/start.md").read_text()
+def blocks_of(tutorial: str, language: str) -> list[str]:
+    """Return the blocks of a tutorial in a language, in their order."""
+    page = (ROOT / "docs/tutorial" / f"{tutorial}.md").read_text()
     return re.findall(rf"^```{language}\n(.*?)^```", page, re.M | re.S)
 
 
 @pytest.mark.slow
 def test_a_table_of_ones_own_is_trained_on_three_servers(tmp_path: Path) -> None:
-    (table,), (job,), blocks = map(start_blocks, ("python", "toml", "console"))
+    (table,), (job,), blocks = (blocks_of("start", one) for one in ("python", "toml", "console"))
     subprocess.run([sys.executable, "-c", table], cwd=tmp_path, check=True)
     (tmp_path / "job.toml").write_text(job)
     text = run_commands("".join(blocks[:-1]), tmp_path)
@@ -108,11 +108,29 @@ def test_a_table_of_ones_own_is_trained_on_three_servers(tmp_path: Path) -> None
     check_answers(text)
 
 
+@pytest.mark.slow
+def test_three_organisations_train_each_with_its_own_keys(tmp_path: Path) -> None:
+    page = "three-machines"
+    (tables,), (job,), blocks = (blocks_of(page, one) for one in ("python", "toml", "console"))
+    subprocess.run([sys.executable, "-c", tables], cwd=tmp_path, check=True)
+    (tmp_path / "agreed" / "job.toml").write_text(job)
+    text = run_commands("".join(blocks), tmp_path)
+    assert "south-1: 1,000 slots" in text
+    check_answers(text)
+    # No machine has a key of another one, and what is sent to everybody has none.
+    keys = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("party.key")}
+    homes = {"hospital": ("alder", "north"), "clinic": ("birch", "south")}
+    homes["university"] = ("cedar", "zoe")
+    assert keys == {f"{at}/{name}/keys/party.key" for at in homes for name in homes[at]}
+    assert "runs_per_poster = 20\n" in text
+    assert (tmp_path / "university" / "readmission-1.report.html").exists()
+
+
 @pytest.mark.long
 def test_a_table_in_postgresql_is_fitted_as_printed(tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     with serving_postgres() as server:
-        text = run_commands(start_blocks("console")[-1], tmp_path, DATABASE=server.uri())
+        text = run_commands(blocks_of("start", "console")[-1], tmp_path, DATABASE=server.uri())
     assert PASSWORD not in text
     assert ESCAPED not in text
     assert re.search(r"spent: epsilon 1, delta 1e-08 of epsilon 3", text)
