@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pytest
@@ -40,13 +40,22 @@ from hedgerow.protocols.pivot.peer_plan import PeerPlan
 from hedgerow.protocols.pivot.programs import PeerTable
 from hedgerow.protocols.pivot.run import run_pivot
 from hedgerow.protocols.private_tree import PrivateTreeOptions
-from hedgerow.protocols.registry import hidden_protocol, server_protocol
+from hedgerow.protocols.registry import (
+    EVALUATION,
+    PEER_PROTOCOLS,
+    PROTOCOLS,
+    SERVER_PROTOCOLS,
+    TOPDOWN,
+    VERTICAL,
+    hidden_protocol,
+    server_protocol,
+)
 from hedgerow.protocols.run import evaluate, train
 from hedgerow.protocols.sharing.integrate import dealt as dealt_rows
 from hedgerow.protocols.sharing.uploaded import table_openings
 from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.topdown.owner import Owner
-from hedgerow.protocols.topdown.plan import OUT_OF_RANGE, TopDownPlan
+from hedgerow.protocols.topdown.plan import OUT_OF_RANGE, Method, TopDownPlan
 from hedgerow.protocols.vertical_id3.options import VerticalOptions
 from hedgerow.protocols.vertical_id3.plan import ALL_SERVERS, VerticalPlan
 from hedgerow.protocols.vertical_id3.run import run_vertical
@@ -481,6 +490,17 @@ CASES = [
     *site_cases(),
     *peer_cases(),
 ]
+
+
+def test_every_protocol_has_its_cases() -> None:
+    plans = {name: one.plan_type for name, one in (SERVER_PROTOCOLS | PEER_PROTOCOLS).items()}
+    plans |= {TOPDOWN: TopDownPlan, VERTICAL: VerticalPlan, EVALUATION: EvaluationPlan}
+    assert set(plans) == set(PROTOCOLS)
+    tried = [case.plan for case in CASES]
+    assert [name for name, kind in plans.items() if kind not in set(map(type, tried))] == []
+    methods = {plan.method for plan in tried if isinstance(plan, TopDownPlan)}
+    assert methods == set(get_args(Method))
+    assert {plan.secret for plan in tried if isinstance(plan, VerticalPlan)} == {False, True}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

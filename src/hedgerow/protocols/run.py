@@ -11,7 +11,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
@@ -25,6 +25,7 @@ from hedgerow import jsonfile
 from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.errors import Code
 from hedgerow.net.launch import run_parties
+from hedgerow.net.mesh import Mesh
 from hedgerow.net.meter import Reading
 from hedgerow.net.network import Network
 from hedgerow.net.simulator import Simulator
@@ -395,7 +396,7 @@ def _run(job: Plain, own: Plain, engine: EngineName) -> tuple[Plain, Reading, fl
         found: Plain = {}
         for end in ends:
             found |= end.value
-        meter = reduce(or_, [end.meter for end in ends if end.meter is not None])
+        meter = joined_meters(end.meter for end in ends)
         seconds = max(end.seconds for end in ends)
     else:
         start = time.perf_counter()
@@ -404,6 +405,29 @@ def _run(job: Plain, own: Plain, engine: EngineName) -> tuple[Plain, Reading, fl
         seconds = time.perf_counter() - start
     check_alike(list(found.values()))
     return found, meter, seconds
+
+
+def run_side_by_side(
+    n: int, servers: int, attend: Callable[[Network], Any], mesh: Mesh | None = None
+) -> tuple[list[Any], list[Reading]]:
+    """Run n members that write to each other in this process; what each has, and what it sent.
+
+    The first so many are servers, which live together and come last.
+    """
+
+    def metered(network: Network) -> tuple[Any, Reading]:
+        return attend(network), network.meter.snapshot()
+
+    seats: list[tuple[int, ...]] = [(party,) for party in range(servers, n)]
+    if servers:
+        seats.append(tuple(range(servers)))
+    ends = (mesh or Mesh(n, timeout=LIMIT)).run(dict.fromkeys(seats, metered))
+    return [found for found, _ in ends], [sent for _, sent in ends]
+
+
+def joined_meters(readings: Iterable[Reading | None]) -> Reading:
+    """Return what several members have sent."""
+    return reduce(or_, [one for one in readings if one is not None], Reading((), {}))
 
 
 def check_alike(

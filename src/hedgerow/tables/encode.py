@@ -62,6 +62,13 @@ class Encoded:
                     expected=f"{name} of shape ({self.n_slots},)", found=f"{array.shape}"
                 )
 
+    def check_domain(self, planned: Domain) -> None:
+        """Refuse, H117, another domain than was planned for: bins would mean something else."""
+        if self.domain is not planned and self.domain != planned:
+            raise Code.BAD_DOMAIN.error(
+                expected="a table of the domain that was planned for", found="another domain"
+            )
+
     @property
     def n_slots(self) -> int:
         """Number of slots, records and empty ones together."""

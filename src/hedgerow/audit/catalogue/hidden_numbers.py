@@ -15,7 +15,7 @@ which were in one leaf, that is the split, and about where each value lies.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,7 @@ from hedgerow.protocols.hidden.regression_plan import FRACTION, RegressionPlan
 from hedgerow.protocols.hidden.training import leaf_update_of, score_of, splits_of
 from hedgerow.protocols.sharing.table import SecretTable
 from hedgerow.secure.fixed.fixed_point import rescale
+from hedgerow.secure.noise.releases import Payer
 from hedgerow.secure.replicated import EVERYONE
 from hedgerow.secure.replicated.outside import open_halves
 from hedgerow.secure.secret import Secret, concatenate, stack
@@ -100,24 +101,14 @@ def first_record() -> Pair:
 
 
 def regressions(
-    table: SecretTable,
-    plan: RegressionPlan,
-    ledger: Ledger,
-    runs: int,
-    leaves: type[NoisyQuotient] = NoisyQuotient,
+    table: SecretTable, plan: RegressionPlan, ledger: Ledger, runs: int
 ) -> SecretForest:
     """Train `runs` regression trees on one table; see `train_regression`."""
     for release in plan.releases():
         if release.mechanism == "exact":
             ledger.charge(release)
     rows = Masks(_for_each_model(table, runs), member=hidden_regression.MEMBER)
-    choose = hidden_regression._splits(plan, ledger)
-    grown = grow(rows, plan.depth, hidden_regression._score(plan), choose)
-    sums = lift_sums(grown.leaves, plan.capacity * plan.units.most).reshape(-1, 2)
-    noisy = leaves(plan.quotient, plan.sum_epsilon, plan.count_epsilon, ledger)
-    values = noisy(sums[:, 1], sums[:, 0])
-    held = values.engine.reduce(values, plan.ring)
-    return forest(table.layout, grown.choices, held.reshape(runs, -1, 1))
+    return hidden_regression.train_rows(rows, plan, ledger)
 
 
 def boosters(table: SecretTable, plan: BoostingPlan, ledger: Ledger, runs: int) -> SecretForest:
@@ -190,13 +181,13 @@ class Regression:
     """Hidden regression trees; what an analyst reads from four answers of each."""
 
     options: dict[str, Any] = field(default_factory=dict)
-    leaves: type[NoisyQuotient] = NoisyQuotient
     slots: int = SLOTS
+    kind: type[RegressionPlan] = RegressionPlan
 
     def plan(self) -> Any:
         """Return the plan of one model."""
         options = {"depth": 1, "epsilon": EPSILON, "capacity": self.slots} | self.options
-        return plan_regression(NUMBERS, **options)
+        return self.kind.from_dict(plan_regression(NUMBERS, **options).to_dict())
 
     def largest(self, plan: Any) -> int:
         """Return the magnitude of the largest answer."""
@@ -204,7 +195,7 @@ class Regression:
 
     def train(self, table: SecretTable, plan: Any, ledger: Ledger, runs: int) -> SecretForest:
         """Train `runs` models, each a tree of the forest."""
-        return regressions(table, plan, ledger, runs, self.leaves)
+        return regressions(table, plan, ledger, runs)
 
     def answers(self, found: Secret, plan: Any) -> Secret:
         """Return answers (queries, runs) from leaf values (queries, trees)."""
@@ -280,6 +271,14 @@ class HalfSensitivity(NoisyQuotient):
         return TwoSidedGeometric(self.sum_epsilon, 1 << (self.quotient.unit_bits - 1))
 
 
+class HalfSensitivePlan(RegressionPlan):
+    """One whose leaves are broken on purpose."""
+
+    def noisy_quotient(self, ledger: Payer) -> HalfSensitivity:
+        """Return noisy means with too little noise."""
+        return HalfSensitivity(self.quotient, self.sum_epsilon, self.count_epsilon, ledger)
+
+
 def numbers_and_opened_trees() -> list[AuditTarget]:
     """Targets for regression, boosting and opened trees, and two broken on purpose."""
     ties = [flips_the_split(), alone_in_its_leaf()]
@@ -290,7 +289,7 @@ def numbers_and_opened_trees() -> list[AuditTarget]:
     squared: dict[str, Any] = {"n_rounds": 2}
     # A first gradient is half of what it might become, and the loss as small.
     logistic: dict[str, Any] = sums | {"n_rounds": 1}
-    half = Regression(sums, HalfSensitivity)
+    half = Regression(sums, kind=HalfSensitivePlan)
     plan = half.plan()
     return [
         _target("hidden-regression", Regression(), ties),
@@ -304,8 +303,11 @@ def numbers_and_opened_trees() -> list[AuditTarget]:
         _target("open-tree/max", OpenTrees({"criterion": "max"}), ties, runs=OPEN_RUNS),
         _target("open-tree/gini", OpenTrees({"criterion": "gini"}), ties, runs=OPEN_RUNS),
         _target("hidden-regression/broken-leaves-alone", Regression(leaves), ties, sound=False),
-        replace(
-            _target("hidden-regression/broken-half-sensitivity", half, first, sound=False),
+        _target(
+            "hidden-regression/broken-half-sensitivity",
+            half,
+            first,
+            sound=False,
             proven=plan.split_epsilon + 2 * plan.sum_epsilon + plan.count_epsilon,
         ),
     ]
@@ -320,23 +322,10 @@ def _pair(label: str, counts: dict[tuple[int, int, int], int], extra: tuple[int,
 
 
 def _target(
-    name: str,
-    run: Regression | OpenTrees,
-    pairs: Sequence[Pair],
-    *,
-    sound: bool = True,
-    runs: int = RUNS,
+    name: str, run: Regression | OpenTrees, pairs: Sequence[Pair], runs: int = RUNS, **known: Any
 ) -> AuditTarget:
-    return AuditTarget(
-        f"{name}@{EPSILON:g}",
-        run,
-        pairs,
-        claimed=EPSILON,
-        delta=DELTA,
-        sound=sound,
-        kind="protocol",
-        runs=runs,
-    )
+    label = f"{name}@{EPSILON:g}"
+    return AuditTarget(label, run, pairs, EPSILON, delta=DELTA, kind="protocol", runs=runs, **known)
 
 
 def _read(values: NDArray[np.int64], largest: int) -> NDArray[np.int64]:

@@ -19,13 +19,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from hedgerow.errors import Code
 from hedgerow.privacy import ROOT, DiscreteGaussian, Opening, Release, step
 from hedgerow.privacy.mechanisms.discrete_gaussian import l2_sensitivity
 from hedgerow.privacy.planning import cost_text, plan_text, plan_total
-from hedgerow.protocols.growers.units import Units
+from hedgerow.protocols.growers.units import Units, batch_of
 from hedgerow.tables import Domain, Encoded
 from hedgerow.trees.counts.boosting import Gradients
 from hedgerow.trees.counts.forest import Batch
@@ -160,17 +158,8 @@ class BoostPlan:
 
     def batch(self, encoded: Encoded, number: int = 0) -> Batch:
         """Return encoded rows as they are counted."""
-        if encoded.domain is not self.domain and encoded.domain != self.domain:
-            raise Code.BAD_DOMAIN.error(
-                expected="a table of the domain that was planned for", found="another domain"
-            )
-        if encoded.target is None:
-            raise Code.BAD_TARGET.error(found="a table without a target")
-        if self.n_classes is None:
-            counted = self.units.count(encoded).target
-            assert counted is not None
-            return Batch(encoded.bins, counted.astype(np.int64), encoded.present, number)
-        return Batch(encoded.bins, encoded.target, encoded.present, number)
+        units = self.units if self.n_classes is None else None
+        return batch_of(encoded, self.domain, units, number)
 
     @property
     def units(self) -> Units:

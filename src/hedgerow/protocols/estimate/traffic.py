@@ -16,8 +16,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import or_
 from typing import Any
 
 import numpy as np
@@ -40,6 +38,7 @@ from hedgerow.protocols.pivot.peer_plan import PeerPlan
 from hedgerow.protocols.pivot.plan import PivotPlan
 from hedgerow.protocols.pivot.programs import OFFLINE, PeerTable, peer
 from hedgerow.protocols.pivot.run import members_of as peer_names
+from hedgerow.protocols.run import joined_meters, run_side_by_side
 from hedgerow.protocols.sharing.table import Upload, horizontal_uploads, vertical_uploads
 from hedgerow.protocols.sharing.uploaded import HeldUpload, planes_shape_of
 from hedgerow.protocols.topdown.plan import TopDownPlan
@@ -162,8 +161,7 @@ def topdown_traffic(plan: TopDownPlan, owners: Sequence[str]) -> Rehearsed:
         here = Context(network, members, plan, job=Owners(tuple(owners)), table=table, **noise)
         topdown_program(plan, party)(here)
 
-    seats = [(party,) for party in range(first, len(members))]
-    return _by_mail(members, [*seats, tuple(range(first))][: len(seats) + bool(first)], attend)
+    return _by_mail(members, first, attend)
 
 
 def vertical_traffic(
@@ -229,8 +227,7 @@ def sites_traffic(
         here.cipher = PlainCipher(work)
         grow(context, here)
 
-    seats = [(party,) for party in range(base, len(members))]
-    found = _by_mail(members, [*seats, tuple(range(base))][: len(seats) + bool(base)], attend)
+    found = _by_mail(members, base, attend)
     shown = (*members[:base], *(names or members[base:]))
     return replace(found, parties=shown, work=work)
 
@@ -300,20 +297,12 @@ class _RelayNetwork(MeshNetwork):
         return found
 
 
-def _by_mail(
-    members: Sequence[str], seats: Sequence[Sequence[int]], attend: Callable[[Network], None]
-) -> Rehearsed:
-    """Run members that write to each other, one in each seat, and count."""
+def _by_mail(members: Sequence[str], servers: int, attend: Callable[[Network], None]) -> Rehearsed:
+    """Run members that write to each other, the first so many of them servers, and count."""
     mesh = _Relay(len(members))
-
-    def metered(network: Network) -> Reading:
-        attend(network)
-        return network.meter.snapshot()
-
-    readings = mesh.run({tuple(seat): metered for seat in seats})
-    return Rehearsed(
-        tuple(members), reduce(or_, readings), max(mesh.clocks), {}, note=f"of {TYPICAL}"
-    )
+    _, sent = run_side_by_side(len(members), servers, attend, mesh)
+    note = f"of {TYPICAL}"
+    return Rehearsed(tuple(members), joined_meters(sent), max(mesh.clocks), {}, note=note)
 
 
 def _alignment(plan: PeerPlan) -> Rehearsed:
@@ -325,8 +314,7 @@ def _alignment(plan: PeerPlan) -> Rehearsed:
         leakage = Leakage(plan.ring_openings(), ledger=ledger, records=len(ids))
         align_rows(network, plan, ids, leakage, NoCheckpoints(), cipher=PlainCipher(work))
 
-    seats = [(peer_,) for peer_ in range(plan.n_peers)]
-    return replace(_by_mail(peer_names(plan), seats, attend), work=work)
+    return replace(_by_mail(peer_names(plan), 0, attend), work=work)
 
 
 def _supposed(plan: Any) -> Callable[[str, tuple[int, ...]], NDArray[Any]]:

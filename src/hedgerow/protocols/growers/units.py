@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from hedgerow.errors import Code
 from hedgerow.secure.ring import Z32
 from hedgerow.tables import Domain, Encoded
+from hedgerow.trees.counts.forest import Batch
 
 FINE = 20
 """Bits of U at most: below them rounding changes no split but ties."""
@@ -27,6 +28,18 @@ GRID_BITS = FINE
 """Half the width of the bounds is 2 to this power steps of the grid: no units are finer."""
 _LEAST = 4
 _SUM_BITS = 30
+
+
+def batch_of(encoded: Encoded, domain: Domain, units: Units | None, number: int) -> Batch:
+    """Return a batch of a table of a domain, its target in units if it is a number; H117, H116."""
+    encoded.check_domain(domain)
+    if encoded.target is None:
+        raise Code.BAD_TARGET.error(found="a table without a target")
+    if units is None:
+        return Batch(encoded.bins, encoded.target, encoded.present, number)
+    counted = units.count(encoded).target
+    assert counted is not None
+    return Batch(encoded.bins, counted.astype(np.int64), encoded.present, number)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 from hedgerow.errors import Code
-from hedgerow.privacy import ROOT, Ledger, NoisyMax, Release, Scope, step
+from hedgerow.privacy import ROOT, Ledger, Release, Scope, step
 from hedgerow.privacy.accounting import Guarantee
 from hedgerow.privacy.mechanisms.mechanism import check_whole_epsilon
 from hedgerow.protocols.contract import guarantees
@@ -183,12 +183,6 @@ class BoostingPlan(TreePlan):
     def is_noisy_in_splits(self) -> bool:
         """Whether every split is a release of its own."""
         return self.noise == "splits+leaves" and not self.random_splits
-
-    @property
-    def split_mechanism(self) -> NoisyMax:
-        """Noisy max over the candidates."""
-        sensitivity = self.score.integer_sensitivity(self.public, 0)
-        return NoisyMax(self.split_epsilon, sensitivity.add_remove, monotone=sensitivity.monotone)
 
     def noisy_quotient(self, ledger: Payer, scope: Scope) -> NoisyQuotient:
         """Return the noisy values of one tree's leaves, which a payer is asked for."""

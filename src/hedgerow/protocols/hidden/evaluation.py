@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -25,14 +25,13 @@ from pydantic import Field, Strict, model_validator
 
 from hedgerow.errors import Code
 from hedgerow.privacy import ROOT, Leakage, Ledger, Opening, Release, TwoSidedGeometric, step
-from hedgerow.privacy.accounting import Guarantee
-from hedgerow.protocols.contract import Epsilon, Options, Size, guarantees
+from hedgerow.protocols.contract import Epsilon, Options, Size
 from hedgerow.protocols.growers.layout import counting_ring
 from hedgerow.protocols.hidden.model import SecretForest
 from hedgerow.protocols.hidden.protocol import HiddenProtocol, Places
-from hedgerow.protocols.hidden.server_plan import exact_release
+from hedgerow.protocols.hidden.server_plan import ChargedPlan, exact_release
 from hedgerow.protocols.sharing.table import SecretTable
-from hedgerow.secure.noise.releases import NOBODY, Charge, Payer, Prepaid, add_geometric_noise
+from hedgerow.secure.noise.releases import NOBODY, Charge, Payer, add_geometric_noise
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Secret
 from hedgerow.tables import Domain, Target
@@ -43,7 +42,7 @@ RANGES, MOST_RANGES = 16, 256
 
 
 @dataclass(frozen=True)
-class EvaluationPlan:
+class EvaluationPlan(ChargedPlan):
     """Public numbers of one evaluation.
 
     `n_slots` of the held-out table; `ranges` of a score; `epsilon` of a held-out record, None for a
@@ -94,30 +93,14 @@ class EvaluationPlan:
         """Return exactly what an evaluation may open."""
         return (Opening(TABLE, self.audience, self.shape, release=TABLE),)
 
-    def charge(self, ledger: Ledger) -> Prepaid:
-        """Charge all of `releases`; nothing else can be drawn."""
-        ledger.charge(*self.releases())
-        return Prepaid(ledger, self.releases())
-
-    def costs(self) -> dict[str, Guarantee]:
-        """Return what every audience learns of a held-out record; infinite without a promise.
-
-        H202 for a finite epsilon and a domain that was read from data.
-        """
-        ledger = Ledger(domain=self.domain)
-        self.charge(ledger)
-        return guarantees(ledger)
-
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain data."""
-        own = {field.name: getattr(self, field.name) for field in fields(self)}
-        return own | {"domain": self.domain.to_dict(), "places": list(self.places)}
+        return super().to_dict() | {"places": list(self.places)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Read what `to_dict` wrote."""
-        domain = Domain.from_dict(data["domain"], source="the plan")
-        return cls(**data | {"domain": domain, "places": Places(*data["places"])})
+        return super().from_dict(data | {"places": Places(*data["places"])})
 
 
 class EvaluationOptions(Options):

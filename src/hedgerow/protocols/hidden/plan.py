@@ -140,12 +140,6 @@ class HiddenPlan(TreePlan):
         return self.noise == "splits+leaves" and not self.random_splits
 
     @property
-    def split_mechanism(self) -> NoisyMax:
-        """Noisy max over the candidates."""
-        sensitivity = self.score.integer_sensitivity(self.public, self.shift)
-        return NoisyMax(self.split_epsilon, sensitivity.add_remove, monotone=sensitivity.monotone)
-
-    @property
     def count_mechanism(self) -> TwoSidedGeometric:
         """Noise of the class counts in a leaf."""
         return TwoSidedGeometric(self.leaf_epsilon)

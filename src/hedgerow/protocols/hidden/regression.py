@@ -71,7 +71,7 @@ def train_rows(
     progress: Progress = no_progress,
     keep: Checkpoints = NOTHING_KEPT,
 ) -> SecretForest:
-    """Train a hidden regression tree on rows, however and by whomever they are kept."""
+    """Train hidden regression trees on rows, however and by whomever they are kept."""
     grown = grow(rows, plan.depth, _score(plan), _splits(plan, paid), progress, keep)
     sums = lift_sums(grown.leaves, plan.capacity * plan.units.most)
     if plan.noise == "none":
@@ -79,9 +79,10 @@ def train_rows(
             sums[..., 0], sums[..., 1], sums[..., 0], plan.quotient, plan.depth
         ).reshape(-1)
     else:
-        values = plan.noisy_quotient(paid)(sums[0, :, 1], sums[0, :, 0])
+        each = sums.reshape(-1, 2)
+        values = plan.noisy_quotient(paid)(each[:, 1], each[:, 0])
     held = values.engine.reduce(values, plan.ring)
-    return forest(rows.layout, grown.choices, held.reshape(1, -1, 1))
+    return forest(rows.layout, grown.choices, held.reshape(len(sums), -1, 1))
 
 
 def _frontier(table: SecretTable, plan: RegressionPlan) -> Frontier:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
 
-from hedgerow.privacy import NoisyMax, Release
+from hedgerow.privacy import Release
 from hedgerow.protocols.growers.means import NoisyQuotient, Quotient
 from hedgerow.protocols.growers.units import COARSE, FINE, Units, units_for
 from hedgerow.protocols.hidden.server_plan import (
@@ -80,12 +80,6 @@ class RegressionPlan(TreePlan):
     def public(self) -> Public:
         """Public numbers that sensitivities rest on."""
         return Public(self.capacity, bounds=(-self.units.most, self.units.most))
-
-    @property
-    def split_mechanism(self) -> NoisyMax:
-        """Noisy max over the candidates."""
-        sensitivity = self.score.integer_sensitivity(self.public, 0)
-        return NoisyMax(self.split_epsilon, sensitivity.add_remove, monotone=sensitivity.monotone)
 
     @property
     def quotient(self) -> Quotient:

@@ -28,22 +28,60 @@ from hedgerow.secure.replicated import EVERYONE
 from hedgerow.secure.ring import Ring
 from hedgerow.tables import Domain
 from hedgerow.trees.growing.candidates import Branching
+from hedgerow.trees.growing.criteria import Criterion, Public
 
 STRUCTURE = "splits without noise"
 LABELS = "leaves without noise"
 
 
-class ServerPlan(ABC):
-    """Public numbers of a result of three servers; subclasses are frozen dataclasses.
+class ChargedPlan(ABC):
+    """Public numbers of what servers are to do, and its charges; subclasses are frozen dataclasses.
 
-    Where no target is needed, its domain has none.
+    `audience` sees what the result gives away.
     """
 
     domain: Domain
-    capacity: int
 
     audience: ClassVar[str] = "public"
-    """Who sees what the result gives away."""
+
+    @abstractmethod
+    def releases(self) -> Sequence[Release]:
+        """Return exactly what is charged, in order."""
+
+    def charge(self, ledger: Ledger) -> Prepaid:
+        """Charge all of `releases` and return them for whatever draws; nothing else can be."""
+        for release in self.releases():
+            ledger.charge(release)
+        return Prepaid(ledger, self.releases())
+
+    def ledger(self) -> Ledger:
+        """Return the ledger of what has not happened.
+
+        H202 for a finite epsilon and a domain that was read from data.
+        """
+        ledger = Ledger(domain=self.domain)
+        self.charge(ledger)
+        return ledger
+
+    def costs(self) -> dict[str, Guarantee]:
+        """Return what every audience learns, the public among them; infinite without a promise."""
+        return guarantees(self.ledger())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain data."""
+        names = (field.name for field in fields(self))  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in names} | {"domain": self.domain.to_dict()}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        return cls(**data | {"domain": Domain.from_dict(data["domain"], source="the plan")})
+
+
+class ServerPlan(ChargedPlan):
+    """Of a result of three servers. Where no target is needed, its domain has none."""
+
+    capacity: int
 
     @property
     def ring(self) -> Ring:
@@ -76,41 +114,8 @@ class ServerPlan(ABC):
         return 1
 
     @abstractmethod
-    def releases(self) -> Sequence[Release]:
-        """Return exactly what training charges, in order."""
-
-    @abstractmethod
     def openings(self, to: str = EVERYONE) -> list[Opening]:
         """Return exactly what training may open."""
-
-    def charge(self, ledger: Ledger) -> Prepaid:
-        """Charge all of `releases` and return them for whatever draws; nothing else can be."""
-        for release in self.releases():
-            ledger.charge(release)
-        return Prepaid(ledger, self.releases())
-
-    def ledger(self) -> Ledger:
-        """Return the ledger of a training that has not happened.
-
-        H202 for a finite epsilon and a domain that was read from data.
-        """
-        ledger = Ledger(domain=self.domain)
-        self.charge(ledger)
-        return ledger
-
-    def costs(self) -> dict[str, Guarantee]:
-        """Return what every audience learns, the public among them; infinite without a promise."""
-        return guarantees(self.ledger())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain data."""
-        names = (field.name for field in fields(self))  # type: ignore[arg-type]
-        return {name: getattr(self, name) for name in names} | {"domain": self.domain.to_dict()}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return cls(**data | {"domain": Domain.from_dict(data["domain"], source="the plan")})
 
 
 class TreePlan(ServerPlan):
@@ -119,8 +124,30 @@ class TreePlan(ServerPlan):
     depth: int
     branching: Branching
     grower: str
+    split_epsilon: float
 
     audience: ClassVar[str] = "analyst"
+
+    @property
+    @abstractmethod
+    def score(self) -> Criterion:
+        """The criterion."""
+
+    @property
+    @abstractmethod
+    def public(self) -> Public:
+        """Public numbers that sensitivities rest on."""
+
+    @property
+    def shift(self) -> int:
+        """Bits of the grid on which scores are whole numbers."""
+        return 0
+
+    @property
+    def split_mechanism(self) -> NoisyMax:
+        """Noisy max over the candidates."""
+        sensitivity = self.score.integer_sensitivity(self.public, self.shift)
+        return NoisyMax(self.split_epsilon, sensitivity.add_remove, monotone=sensitivity.monotone)
 
     @cached_property
     def layout(self) -> Layout:

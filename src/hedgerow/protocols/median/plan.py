@@ -13,8 +13,6 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Literal
 
-import numpy as np
-
 from hedgerow.errors import Code
 from hedgerow.privacy import (
     EACH,
@@ -34,7 +32,7 @@ from hedgerow.privacy import (
 from hedgerow.privacy.mechanisms import Choice
 from hedgerow.privacy.planning import cost_text, plan_text, plan_total
 from hedgerow.protocols.as_published import DATA_SCALED
-from hedgerow.protocols.growers.units import COARSE, Units, rounded_down, units_for
+from hedgerow.protocols.growers.units import COARSE, Units, batch_of, rounded_down, units_for
 from hedgerow.protocols.median.ranges import Attributes, widest_choice
 from hedgerow.tables import Domain, Encoded
 from hedgerow.trees.counts.forest import Batch, ForestShape
@@ -193,17 +191,7 @@ class MedianPlan:
 
     def batch(self, encoded: Encoded, number: int = 0) -> Batch:
         """Make a batch of an encoded table, a numeric target in whole units; H117, H116."""
-        if encoded.domain is not self.domain and encoded.domain != self.domain:
-            raise Code.BAD_DOMAIN.error(
-                expected="a table of the domain that was planned for", found="another domain"
-            )
-        if encoded.target is None:
-            raise Code.BAD_TARGET.error(found="a table without a target")
-        if self.units is None:
-            return Batch(encoded.bins, encoded.target, encoded.present, number)
-        counted = self.units.count(encoded).target
-        assert counted is not None
-        return Batch(encoded.bins, counted.astype(np.int64), encoded.present, number)
+        return batch_of(encoded, self.domain, self.units, number)
 
     @cached_property
     def _widest(self) -> int:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import or_
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.net.launch import run_parties
-from hedgerow.net.mesh import Mesh
 from hedgerow.net.meter import Reading
 from hedgerow.net.network import Network
 from hedgerow.net.simulator import Simulator
@@ -32,7 +29,7 @@ from hedgerow.protocols.pivot.programs import (
 )
 from hedgerow.protocols.pivot.protocol import PeerModel
 from hedgerow.protocols.registry import PEER_PROTOCOLS, peer_protocol
-from hedgerow.protocols.run import LIMIT, check_alike
+from hedgerow.protocols.run import LIMIT, check_alike, joined_meters, run_side_by_side
 from hedgerow.secure.additive import AdditiveEngine
 
 Place = Literal["simulate", "processes"]
@@ -170,12 +167,11 @@ def _side_by_side(
         context = Context(network, members_of(plan), plan, table=tables[party], ledger=own)
         return peer(replace(context, seed=seed))
 
-    seats = [(party,) for party in range(plan.n_peers)]
-    parts: list[PeerPart] = Mesh(plan.n_peers, timeout=LIMIT).run(dict.fromkeys(seats, attend))
+    parts: list[PeerPart] = run_side_by_side(plan.n_peers, 0, attend)[0]
     return PivotRun(
         _joined_model([part.model.to_state() for part in parts], plan),
         tuple(part.leakage for part in parts),
-        reduce(or_, (part.traffic for part in parts)),
+        joined_meters(part.traffic for part in parts),
     )
 
 
@@ -202,12 +198,11 @@ def _in_processes(
     values = [end.value for end in ends]
     check_alike(values, ("ledger", "leakage") if plan.align == "given" else ("ledger",))
     model = _joined_model([value["model"] for value in values], plan)
-    meters = [end.meter for end in ends if end.meter]
     # What was opened is checked against the charges of the ledger that went along.
     leakages = tuple(
         Leakage.from_json(value["leakage"], Ledger.from_json(value["ledger"])) for value in values
     )
-    return PivotRun(model, leakages, reduce(or_, meters, Reading((), {})))
+    return PivotRun(model, leakages, joined_meters(end.meter for end in ends))
 
 
 def _joined_model(states: Sequence[Stage], plan: PeerPlan) -> PeerModel:

@@ -225,10 +225,7 @@ def charge_plan(
 def counts_of(table: Encoded | LeafCounts, plan: TopDownPlan) -> LeafCounts:
     """Return the counts of a table of the plan's domain; raises H117 or H112 for another."""
     if isinstance(table, Encoded):
-        if table.domain is not plan.domain and table.domain != plan.domain:
-            raise Code.BAD_DOMAIN.error(
-                expected="a table of the domain that was planned for", found="another domain"
-            )
+        table.check_domain(plan.domain)
         table = LeafCounts(table, plan.candidates)
     else:
         # Growth rearranges it, and somebody else may grow another tree from the same table.

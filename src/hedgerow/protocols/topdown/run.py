@@ -8,20 +8,23 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import or_
 from typing import Any
 
 import numpy as np
 
 from hedgerow.net.launch import run_parties
-from hedgerow.net.mesh import Mesh
 from hedgerow.net.meter import Reading
 from hedgerow.net.network import Network
 from hedgerow.options import check_option
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.protocols.contract import Computed, Context
-from hedgerow.protocols.run import LIMIT, EngineName, check_alike
+from hedgerow.protocols.run import (
+    LIMIT,
+    EngineName,
+    check_alike,
+    joined_meters,
+    run_side_by_side,
+)
 from hedgerow.protocols.topdown.coordinator import CoordinatorTraffic, Dropouts
 from hedgerow.protocols.topdown.options import read_plan
 from hedgerow.protocols.topdown.plan import TopDownPlan
@@ -100,32 +103,25 @@ def run_topdown(
     }
     drawn = sources or {name: _source(plan, seed, i) for i, name in enumerate(tables)}
 
-    def attend(network: Network) -> tuple[Any, Reading]:
+    def attend(network: Network) -> Any:
         party = network.local[0]
         own: dict[str, Any] = {}
         if party > first:
             own = {"table": tables[members[party]], "source": drawn[members[party]]}
-        found = program_of(plan, party)(Context(network, members, **settings, **own))
-        return found, network.meter.snapshot()
+        return program_of(plan, party)(Context(network, members, **settings, **own))
 
-    seats: list[tuple[int, ...]] = [
-        (first,),
-        *((party,) for party in range(first + 1, len(members))),
-    ]
-    if first:
-        seats.append(tuple(range(first)))
     start = time.perf_counter()
-    ends = Mesh(len(members), timeout=LIMIT).run(dict.fromkeys(seats, attend))
-    grown, (record, meter) = ends[0][0], ends[-1]
+    ends, sent = run_side_by_side(len(members), first, attend)
+    grown, record = ends[0], ends[-1]
     return TopDownRun(
         grown.tree,
         grown.traffic,
         record.ledger if first else None,
         record.learned if first else {},
-        meter.without(*MAIL) if first else Reading((), {}),
+        sent[-1].without(*MAIL) if first else Reading((), {}),
         time.perf_counter() - start,
         grown.left_out,
-        reduce(or_, (reading for _, reading in ends)),
+        joined_meters(sent),
     )
 
 
@@ -177,14 +173,13 @@ def _in_processes(
     )
     servers, found = [end.value for end in ends[:first]], ends[first].value
     check_alike(servers, ("ledger", "learned"))
-    meters = [end.meter.without(*MAIL) for end in ends[:first] if end.meter]
     return TopDownRun(
         Tree.from_json(found["tree"]),
         CoordinatorTraffic(*found["traffic"]),
         Ledger.from_json(servers[0]["ledger"], plan.domain) if servers else None,
         servers[0]["learned"] if servers else {},
-        reduce(or_, meters, Reading((), {})),
+        joined_meters(end.meter for end in ends[:first]).without(*MAIL),
         max(end.seconds for end in ends),
         [(int(number), name, why) for number, name, why in found["left_out"]],
-        reduce(or_, [end.meter for end in ends if end.meter]),
+        joined_meters(end.meter for end in ends),
     )

@@ -9,8 +9,6 @@ import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import reduce
-from operator import or_
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,13 @@ from hedgerow.net.network import Network
 from hedgerow.options import check_option
 from hedgerow.privacy import Leakage, Ledger, NoiseSource
 from hedgerow.protocols.contract import Computed, Context
-from hedgerow.protocols.run import LIMIT, EngineName, check_alike
+from hedgerow.protocols.run import (
+    LIMIT,
+    EngineName,
+    check_alike,
+    joined_meters,
+    run_side_by_side,
+)
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.messages import Token
 from hedgerow.protocols.vertical_id3.plan import Session
@@ -102,22 +106,17 @@ def run_vertical(
         if party >= base:
             at = party - base
             context = replace(context, table=tables[at], source=drawn[at])
-        return program_of(plan, party)(context), network.meter.snapshot()
+        return program_of(plan, party)(context)
 
-    seats: list[tuple[int, ...]] = [(party,) for party in range(base, len(members))]
-    if base:
-        seats.append(tuple(range(base)))
     start = time.perf_counter()
-    ends = Mesh(len(members), timeout=LIMIT).run(dict.fromkeys(seats, attend))
+    ends, sent = run_side_by_side(len(members), base, attend)
     seconds = time.perf_counter() - start
-    sites = [found for found, _ in ends[: len(tables)]]
-    ledger, leakage, meter = None, None, Reading((), {})
+    sites, ledger, leakage, meter = ends[: len(tables)], None, None, Reading((), {})
     if base:
-        record, traffic = ends[-1]
-        ledger, leakage = record.ledger, record.leakage
-        meter = meter if engine == "clear" else traffic.without(*MAIL)
-    sent = reduce(or_, (reading for _, reading in ends))
-    return VerticalRun(sites, sites[0].root, ledger, leakage, meter, seconds, sent)
+        ledger, leakage = ends[-1].ledger, ends[-1].leakage
+        meter = meter if engine == "clear" else sent[-1].without(*MAIL)
+    every = joined_meters(sent)
+    return VerticalRun(sites, sites[0].root, ledger, leakage, meter, seconds, every)
 
 
 def ask_sites(
@@ -178,15 +177,14 @@ def _in_processes(
     ]
     assert sites[0].root is not None
     ledger = Ledger.from_json(servers[0]["ledger"]) if servers else None
-    meters = [end.meter.without(*MAIL) for end in ends[:base] if end.meter]
     return VerticalRun(
         sites,
         sites[0].root,
         ledger,
         Leakage.from_json(servers[0]["leakage"], ledger) if servers else None,
-        reduce(or_, meters, Reading((), {})),
+        joined_meters(end.meter for end in ends[:base]).without(*MAIL),
         max(end.seconds for end in ends),
-        reduce(or_, [end.meter for end in ends if end.meter]),
+        joined_meters(end.meter for end in ends),
     )
 
 

@@ -142,20 +142,13 @@ class PrivatePlan:
         """Nothing: rows and counts lie with one curator."""
         return ()
 
-    def check_table(self, encoded: Encoded) -> None:
-        """Refuse a table of another domain: its bins would mean something else."""
-        if encoded.domain is not self.domain and encoded.domain != self.domain:
-            raise Code.BAD_DOMAIN.error(
-                expected="a table of the domain that was planned for", found="another domain"
-            )
-
     def draw(self, encoded: Encoded, source: NoiseSource, copies: int = 1) -> DrawnTree:
         """Draw the releases, which must have been charged.
 
         `copies` are independent trees on the same rows, grown side by side, for the auditor: the
         nodes of a level are in their order.
         """
-        self.check_table(encoded)
+        encoded.check_domain(self.domain)
         rows = Rows(encoded, self.candidates)
         nodes = rows.roots(copies)
         possible = np.ones((copies, self.candidates.total_bins), dtype=np.bool_)
@@ -239,7 +232,7 @@ def grow_private(
         raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {plan.domain.provenance!r}")
     if plan.public.capacity is not None:
         check_capacity(int(encoded.present.sum()), plan.public.capacity)
-    plan.check_table(encoded)
+    encoded.check_domain(plan.domain)
     if not source.private:
         ledger.mark_not_private("the noise was seeded")
     ledger.charge(*plan.releases())
