@@ -83,7 +83,7 @@ class Holders(ABC):
             )
         self.steps += 1
         for stream in self._streams.values():
-            # Addresses begin with the number of their step, which only grows.
+            # Addresses begin with the number of their step (`draw`), which only grows.
             stream.forget()
         return Step(self, name, self.steps, purpose)
 
@@ -97,9 +97,18 @@ class Holders(ABC):
         make = np.zeros if zero else np.empty
         return make((*self.share_shape, *shape), dtype)
 
-    def draw(self, key: Hashable, address: str, shape: tuple[int, ...], dtype: Any) -> Array:
-        """Draw from the stream of a key that a party of this process holds."""
-        return self._streams[key].fill(f"{self.session}/{address}", shape, dtype)
+    def draw(self, key: Hashable, step: int, tag: str, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Draw from the stream of a key that a party of this process holds, once for a tag; H750.
+
+        Of the step under way alone: what earlier ones have drawn is forgotten.
+        """
+        if step != self.steps:
+            raise Code.ADDRESS_USED_TWICE.error(
+                expected=f"masks of step {self.steps}, which is under way",
+                found=f"one of step {step}",
+                fix="begin a step for what is drawn",
+            )
+        return self._streams[key].fill(f"{self.session}/{step}/{tag}", shape, dtype)
 
 
 class Step:
@@ -115,8 +124,7 @@ class Step:
         """Return uniform elements that the holders of a key know; not to be written to."""
         index = self.core.key(key)
         if (index, tag) not in self._masks:
-            address = f"{self.number}/{tag}"
-            self._masks[index, tag] = self.core.draw(index, address, shape, dtype)
+            self._masks[index, tag] = self.core.draw(index, self.number, tag, shape, dtype)
         return self._masks[index, tag]
 
     def send(

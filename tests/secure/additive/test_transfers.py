@@ -167,6 +167,14 @@ def test_a_triple_that_is_used_twice_shows_a_share(monkeypatch: pytest.MonkeyPat
     assert np.array_equal(seen[0] - seen[1] + known.astype(np.uint64), secret)
 
 
+@pytest.mark.parametrize("kind", [AND, Kind("triples", Z64), Kind("dabits", Z32)], ids=str)
+def test_items_of_one_number_are_other_items_when_they_are_made_again(kind: Kind) -> None:
+    """Who asks for numbers that were there, against the rules, sees no mask a second time."""
+    engine: Any = AdditiveEngine(Simulator(2), everything(), session="x", insecure_seed=b"one seed")
+    one, two = (engine.provider.make(kind, 0, 200)[0] for _ in range(2))
+    assert not np.array_equal(one, two)
+
+
 def test_two_sessions_make_nothing_alike() -> None:
     """A new engine begins with new transfers: nothing of the old one is left."""
     kind, found = Kind("triples", Z64), []

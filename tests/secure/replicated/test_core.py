@@ -1,9 +1,11 @@
 """Keys, steps and masks."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
-from hedgerow.errors import HedgerowError
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.simulator import Simulator
 from hedgerow.secure.replicated.core import Core
 from tests.secure.replicated.wires import SEED, Recorder
@@ -21,7 +23,7 @@ def test_keys_go_to_the_second_holder_in_one_round() -> None:
     }
     fresh = Core(Simulator(), "a")
     assert not np.array_equal(
-        core.draw(0, "x", (4,), np.uint64), fresh.draw(0, "x", (4,), np.uint64)
+        core.draw(0, 0, "x", (4,), np.uint64), fresh.draw(0, 0, "x", (4,), np.uint64)
     )
 
 
@@ -51,10 +53,22 @@ def test_a_mask_is_drawn_once_and_does_not_depend_on_others() -> None:
 
 
 def test_an_address_is_not_used_twice() -> None:
+    """Within a step the stream remembers it; what earlier steps have drawn is refused as theirs."""
     core = Core(Simulator(), "a", SEED)
-    core.draw(0, "1/zero", (4,), np.uint64)
-    with pytest.raises(HedgerowError):
-        core.draw(0, "1/zero", (4,), np.uint64)
+    one = core.step("x")
+    first = core.draw(0, one.number, "zero", (4,), np.uint64)
+    refused(lambda: core.draw(0, one.number, "zero", (4,), np.uint64))
+    two = core.step("x")
+    for tag in ("zero", "another"):
+        refused(lambda tag=tag: core.draw(0, one.number, tag, (4,), np.uint64))
+    refused(lambda: one.mask(0, "late", (4,), np.uint64))
+    assert not np.array_equal(core.draw(0, two.number, "zero", (4,), np.uint64), first)
+
+
+def refused(call: Callable[[], object]) -> None:
+    with pytest.raises(HedgerowError) as caught:
+        call()
+    assert caught.value.code is Code.ADDRESS_USED_TWICE
 
 
 def test_empty_messages_are_not_sent_but_arrive() -> None:

@@ -38,12 +38,13 @@ def test_the_joint_view_of_a_server_does_not_depend_on_inputs(server: int) -> No
 
 
 def mask_of_all_steps(step: Step, key: int, tag: str, shape: Any, dtype: Any) -> Any:
-    """Leave the number of the step out of the address."""
-    number, step.number = step.number, 0
+    """Leave the number of the step out of the address, and out of what refuses that."""
+    number = step.number
+    step.number = step.core.steps = 0
     try:
         return drawn(step, key, tag, shape, dtype)
     finally:
-        step.number = number
+        step.number = step.core.steps = number
 
 
 def mask_of_both_terms(step: Step, key: int, tag: str, shape: Any, dtype: Any) -> Any:

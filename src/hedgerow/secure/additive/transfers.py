@@ -171,7 +171,7 @@ class Transfers(Provider):
         for pair in self._pairs:
             source, destination = pair
             sent = received = None
-            session = self._session(pair) if set(pair) & set(core.here) else b""
+            session = self._session(step, pair) if set(pair) & set(core.here) else b""
             if core.at(source) is not None:
                 self._senders[pair] = Sender(session, pair, self._entropy(source, pair))
                 sent = self._senders[pair].begin()
@@ -192,10 +192,10 @@ class Transfers(Provider):
             assert two is not None
             sender.finish(one, two)
 
-    def _session(self, pair: Pair) -> bytes:
+    def _session(self, step: Step, pair: Pair) -> bytes:
         """Return a name that no other set-up of any two peers has: it keys what they hash with."""
-        key, address = (min(pair), max(pair)), f"transfers/{pair[0]}/{pair[1]}"
-        return self.core.draw(key, address, (32,), np.uint8).tobytes()
+        key, tag = (min(pair), max(pair)), f"transfers/{pair[0]}/{pair[1]}"
+        return self.core.draw(key, step.number, tag, (32,), np.uint8).tobytes()
 
     def _entropy(self, peer: int, pair: Pair) -> Any:
         """Return where one side of a pair gets its randomness from."""
@@ -204,16 +204,18 @@ class Transfers(Provider):
         count = iter(range(1 << 62))
 
         def drawn(size: int) -> bytes:
-            address = f"entropy/{pair[0]}/{pair[1]}/{next(count)}"
-            return self.core.draw((peer, peer), address, (size,), np.uint8).tobytes()
+            core, tag = self.core, f"entropy/{pair[0]}/{pair[1]}/{next(count)}"
+            return core.draw((peer, peer), core.steps, tag, (size,), np.uint8).tobytes()
 
         return drawn
 
-    def _draw(self, kind: Kind, first: int, tag: str, shape: tuple[int, ...], dtype: Any) -> Array:
-        """Draw what each peer here knows alone; numbers of items never come twice."""
-        drawn = self.core.shares(shape, dtype)
+    def _draw(
+        self, step: Step, kind: Kind, first: int, tag: str, shape: tuple[int, ...], dtype: Any
+    ) -> Array:
+        """Draw what each peer here knows alone, for items from number `first` on."""
+        drawn, tag = self.core.shares(shape, dtype), f"{kind}/{first}/{tag}"
         for own, peer in zip(drawn, self.core.here, strict=True):
-            own[...] = self.core.draw((peer, peer), f"{kind}/{first}/{tag}", shape, dtype)
+            own[...] = self.core.draw((peer, peer), step.number, tag, shape, dtype)
         return drawn
 
     def _extend(
@@ -255,7 +257,7 @@ class Transfers(Provider):
     def _conjunctions(self, step: Step, kind: Kind, first: int, n: int) -> Items:
         """Make triples of bits, 64 to a word."""
         core = self.core
-        a, b = (self._draw(kind, first, tag, (n,), np.uint64) for tag in "ab")
+        a, b = (self._draw(step, kind, first, tag, (n,), np.uint64) for tag in "ab")
         c: Array = a & b
         for part in _parts(kind, n):
             choices, x = (
@@ -282,8 +284,8 @@ class Transfers(Provider):
         """
         core = self.core
         m, k, columns = kind.shape or (1, 1, 1)
-        a = self._draw(kind, first, "a", (n, m, k), ring.dtype)
-        b = self._draw(kind, first, "b", (n, k, columns), ring.dtype)
+        a = self._draw(step, kind, first, "a", (n, m, k), ring.dtype)
+        b = self._draw(step, kind, first, "b", (n, k, columns), ring.dtype)
         c = np.zeros((len(core.here), n, m, columns), ring.dtype)
         # All outer products of all items, one behind the other: (peers here, n k, side).
         left = np.swapaxes(a, 2, 3).reshape(len(core.here), n * k, m)
@@ -328,7 +330,7 @@ class Transfers(Provider):
         """Make random bits that are shared as XORs and in a ring."""
         core, ring = self.core, kind.ring
         assert ring is not None
-        bits = self._draw(kind, first, "r", (n,), np.uint8) & np.uint8(1)
+        bits = self._draw(step, kind, first, "r", (n,), np.uint8) & np.uint8(1)
         numbers = bits.astype(ring.dtype)
         pairs = [(j, t) for t in range(core.n) for j in range(t)]
         for part in _parts(kind, n):
