@@ -351,6 +351,16 @@ def test_no_row_refuses_an_evaluation_that_an_account_pays_for() -> None:
         model.evaluate(*TABLES["over the capacity"], epsilon=1.0, slots=4)
 
 
+@pytest.mark.parametrize("other", [[0, 1, 0], [0, 1, 1]])
+def test_what_is_said_of_a_target_at_all_peers_does_not_depend_on_it(other: list[int]) -> None:
+    model = PivotTreeClassifier(
+        n_peers=2, domain=PEERS, noise="splits+leaves", epsilon=1.0, account=an_account()
+    )
+    tables = {"age": [30, 80, 50]}, {"ward": ["a", "b", "a"]}
+    with pytest.raises(HedgerowError, match=r"H755.*target at all of them"):
+        model.fit_peers(tables, [[0, 1, 0], other], [[1, 2, 3]] * 2)
+
+
 def test_servers_say_of_which_tables_add_remove_holds() -> None:
     model = HiddenTreeClassifier(
         500.0, CLASSES, max_depth=1, engine="clear", account=Account(Ledger())

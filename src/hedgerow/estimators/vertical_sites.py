@@ -119,7 +119,7 @@ def parts_of_sites(
             labels = None if labels is None else labels[used]
         values = domain.n_bins[group].astype(np.int64)
         parts.append(SitePart(group, SiteTable(bins, values, labels, names), there))
-    if len(holders) > 1:
+    if len(holders) > 1 and absorbed is None:
         _check_same_class([part.table for part in parts])
     return domain, parts, holders[0] if len(holders) == 1 else None
 

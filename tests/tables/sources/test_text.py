@@ -99,6 +99,7 @@ ODD = {
     "no character of cp1252": (b"31,\x81\n", "cp1252"),
     "no character of ASCII": (b"31,\xe9\n", "ascii"),
     "no character of UTF-8": (b"31,\xe9\n", "utf-8"),
+    "zeros where lines end in a return": (b"\0" * 9000 + b",no\r", "utf-8"),
 }
 # As `ODD`, but with more or fewer cells than names: such a line is left out.
 BROKEN = [b"31,\xe9,no\n", b"\xe9\n", b"31,no,\xc3\n", b"\xff,,,,\n", b'"\xe9"\n']
@@ -111,7 +112,8 @@ def test_no_record_refuses_a_file(tmp_path, read, odd, place):
     before = {"first": b"", "middle": ROWS, "last": ROWS + ROWS}[place]
     after = {"first": ROWS + ROWS, "middle": ROWS, "last": b""}[place]
     path = tmp_path / "t.csv"
-    path.write_bytes(HEADER + before + line + after)
+    content = HEADER + before + line + after
+    path.write_bytes(content.replace(b"\n", b"\r") if b"\r" in line else content)
     found = read(path, text=TextFormat(encoding=encoding))
     at = before.count(b"\n")
     assert found.num_rows == 201

@@ -124,7 +124,7 @@ def _wide(head: bytes) -> str | None:
     for mark, name in _MARKS.items():
         if head.startswith(mark):
             return name
-    header = head.lstrip(b"\r\n").partition(b"\n")[0]
+    header = next(iter(head.lstrip(b"\r\n").splitlines()), b"")
     for first, name in ((1, "utf-16-le"), (0, "utf-16-be")):
         half = header[first::2]
         if 2 * half.count(0) > len(half):
