@@ -68,7 +68,7 @@ class Panel:
 
 def axis_around(label: str, values: Sequence[float]) -> Axis:
     """Return an axis with 0 on it and some room around values."""
-    low, high = min(0.0, *values), max(0.0, *values)
+    low, high = min([0.0, *values]), max([0.0, *values])
     if not high > low:
         high = 1.0
     room = 0.05 * (high - low)

@@ -86,7 +86,7 @@ def test_nothing_of_a_tree_in_pieces_can_be_guessed(town: Town, told, report) ->
         )
         kept = write_model(config.state, key, manifest, leaves, tree={"groups": [17]}, **texts)
         assert kept.files["leakage.json"] == hashlib.sha256(leakage.encode()).hexdigest()
-        for caller in (OLGA, Caller("wren", "peer"), Caller("alder", "server")):
+        for caller in (OLGA, Caller("rook", "peer"), Caller("alder", "server")):
             fields, (text, published) = told(caller, model=name)
             assert (fields, published) == ({"left": 0, "manifest": len(text)}, b"")
             heard = ModelManifest.parse(text.decode())

@@ -232,7 +232,7 @@ def test_who_took_no_part_is_told_nothing_of_what_peers_see(tmp_path: Path) -> N
         refused = town.command("wren", "models", "fetch", "tennis")
         assert Code.BAD_PARAMETER.number in refused.stderr
         said = " ".join(refused.stderr.split())
-        assert "tennis, which heron, rook see and nobody else" in said
+        assert "heron, rook see what there is to see, and nobody else" in said
         # It answers nobody's rows as a whole: those who hold columns ask it by ids.
         with pytest.raises(HedgerowError, match="lies in pieces with those who hold columns"):
             RemoteModel(town.parties["wren"], "tennis")

@@ -60,7 +60,8 @@ class KnownModel:
     """What an analyst knows about a model, which is the same at all servers.
 
     `left`: rows that this analyst may still ask, when the servers were asked. `document`: what they
-    have published, of a model that is not hidden.
+    have published, of a model that is not hidden. `plan`: none of a model in pieces, whose plan is
+    for those who have them.
     """
 
     manifest: ModelManifest
@@ -114,7 +115,7 @@ class KnownModel:
             )
         return cls(
             manifest,
-            manifest.read_plan(),
+            None if manifest.protocol in IN_PIECES else manifest.read_plan(),
             min(left for _, left, _ in found),
             jsonfile.loads(_text(document), Code.BAD_MODEL_FILE) if document else None,
         )
