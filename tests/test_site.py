@@ -1,7 +1,9 @@
 """The site of the documentation: built without a warning, complete, read without a network."""
 
+import fcntl
 import importlib.util
 import logging
+import os
 import posixpath
 import re
 from html.parser import HTMLParser
@@ -53,10 +55,18 @@ class Links(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
-    logging.getLogger("mkdocs").setLevel(logging.WARNING)
-    build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(folder)))
-    return folder
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        # One site for all workers, of which the first makes it.
+        folder = folder.parent
+    with (folder / "site.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "site" / "index.html").exists():
+            logging.getLogger("mkdocs").setLevel(logging.WARNING)
+            made = folder / "making"
+            build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(made)))
+            made.rename(folder / "site")
+    return folder / "site"
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,7 @@ def test_it_answers_as_the_tree_of_the_clear(iris: PivotTreeClassifier) -> None:
         (PivotTreeRegressor, CARTRegressor, PEOPLE, 2, 2),
         (PivotTreeClassifier, CARTClassifier, IRIS, 3, 2),
         (PivotTreeClassifier, CARTClassifier, IRIS, 5, 2),
-        (PivotTreeRegressor, CARTRegressor, PEOPLE, 5, 1),
+        pytest.param(PivotTreeRegressor, CARTRegressor, PEOPLE, 5, 1, marks=pytest.mark.slow),
     ],
     ids=["numbers 2", "classes 3", "classes 5", "numbers 5"],
 )

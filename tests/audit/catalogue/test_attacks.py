@@ -99,6 +99,9 @@ SLOW |= {
 # What is sent and held in these is looked at in tests/secure/additive as well.
 for name in ("pivot/broken-triples-reused@0", "pivot/broken-addresses-repeated@0"):
     SLOW[name] = QUICK.pop(name)
+# Steps that the views of trees have, too, or views as long as several of those.
+for name in ("boosting/view", "hidden-boosting/view", "enhanced/view"):
+    SLOW[f"pivot/{name}@0"] = QUICK.pop(f"pivot/{name}@0")
 for name, least in {
     "single-machine": 0.7,
     "single-machine-entropy": 0.65,

@@ -9,7 +9,12 @@ from hedgerow.audit.catalogue.pivot import LAST, OWNERS, N, PeerRecords, peer_vi
 from hedgerow.privacy import NoiseSource
 from hedgerow.secure.additive import AdditiveEngine
 
-SOUND = [target for target in peer_views() if target.sound]
+SOUND = [
+    # Boosting takes as long as all others together.
+    pytest.param(target, id=target.name, marks=[pytest.mark.slow] * ("boosting" in target.name))
+    for target in peer_views()
+    if target.sound
+]
 
 
 def test_tables_differ_at_the_last_peer() -> None:
@@ -26,7 +31,7 @@ def test_tables_differ_at_the_last_peer() -> None:
         assert differ.any() or (one.classes != other.classes).any()
 
 
-@pytest.mark.parametrize("target", SOUND, ids=[target.name for target in SOUND])
+@pytest.mark.parametrize("target", SOUND)
 def test_what_is_opened_is_the_same(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the tree would be what is found, of which nobody claims anything."""
     opened: list[dict[str, list[int]]] = []

@@ -114,7 +114,7 @@ class Trio:
             library = Library(config.state, key, number)
             catalogue = Catalogue(config, Policy.load(config.folder), key, library)
             caller = Caller("zoe", "analyst")
-            fields, payload = catalogue.models(caller, ModelsFields(model=job.model), None)
+            fields, payload = catalogue.models(caller, ModelsFields(model=job.model))
             replies.append(Reply(fields, b"".join(payload)))
         return KnownModel.parse(job.model, replies)
 

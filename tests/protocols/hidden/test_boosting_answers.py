@@ -14,7 +14,7 @@ def test_classes_and_scores_agree(k: int) -> None:
     model = fit("hidden-boosting", plan, table, "simulate")
     scores, found = model.ask(table.bins, "score"), model.ask(table.bins, "class")
     assert scores.shape == (len(table.bins), 1 if k == 2 else k)
-    assert np.array_equal(found, scores[:, 0] >= 0 if k == 2 else scores.argmax(axis=1))
+    assert np.array_equal(found, scores[:, 0] > 0 if k == 2 else scores.argmax(axis=1))
 
 
 def test_an_answer_that_the_loss_does_not_have_is_refused() -> None:

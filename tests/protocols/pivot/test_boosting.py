@@ -180,7 +180,7 @@ def test_scores_are_those_of_the_textbook(name: str, m: int, options: dict[str, 
         elif plan.numbers.loss == "softmax":
             odds = np.exp(found)
         assert np.abs(proba - odds / odds.sum(axis=1, keepdims=True)).max() < 1e-12
-        index = found.argmax(axis=1) if scores > 1 else (found[:, 0] >= 0).astype(np.int64)
+        index = found.argmax(axis=1) if scores > 1 else (found[:, 0] > 0).astype(np.int64)
         assert np.array_equal(asked(plan, part, rows), index)
     else:
         values = plan.units.values(found[:, 0], 0)

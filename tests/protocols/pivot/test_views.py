@@ -89,7 +89,7 @@ def runs(plan: PivotPlan, *, other: bool) -> tuple[list[list[Any]], PeerTrees]:
 @pytest.mark.parametrize(
     ("hide", "target_at"),
     # A tree that is seen says which labels the leaves have: then they cannot be others.
-    [("nothing", 0), ("thresholds", 2), ("peers", 2)],
+    [("nothing", 0), pytest.param("thresholds", 2, marks=pytest.mark.slow), ("peers", 2)],
 )
 def test_messages_say_nothing(hide: Any, target_at: int) -> None:
     plan = PivotOptions(max_depth=2, hide=hide).plan(

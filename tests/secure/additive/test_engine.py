@@ -20,7 +20,11 @@ from tests.secure.engines import IdealProvider, peers, reveal
 from tests.secure.replicated.wires import Recorder, everything
 
 
-@pytest.fixture(scope="module", params=[2, 3, 5, 4, 10], ids=lambda m: f"{m} peers")
+@pytest.fixture(
+    scope="module",
+    params=[2, 3, pytest.param(5, marks=pytest.mark.slow), 4, 10],
+    ids=lambda m: f"{m} peers",
+)
 def engine(request: pytest.FixtureRequest) -> Engine:
     """Of 4, and of 10, the most that there are, randomness is dealt: transfers would take long."""
     return peers(request.param, Transfers if request.param in (2, 3, 5) else IdealProvider)

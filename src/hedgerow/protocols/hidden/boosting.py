@@ -307,8 +307,8 @@ class HiddenBoostingProtocol(HiddenProtocol):
         """Answer secret queries, shape (n,), or (n, scores) for scores.
 
         1. `hedgerow.protocols.hidden.predict.predict`; the steps of all rounds are added up, local.
-        2. Class: of two, the second if the score is not negative; of more, that of the largest
-           score, the lowest index of equals.
+        2. Class: of two, the second if the score is above 0; of more, that of the largest score,
+           the lowest index of equals.
 
         Reveals: nothing. Cost: that of `predict`, and a comparison or an argmax for classes.
         """
@@ -334,7 +334,7 @@ class HiddenBoostingProtocol(HiddenProtocol):
             return answers, None
         # Of the scores: probabilities near 1 are equal where scores are not.
         alone = answers.shape[1] == 1
-        index = (answers[:, 0] >= 0).astype(np.int64) if alone else answers.argmax(axis=1)
+        index = (answers[:, 0] > 0).astype(np.int64) if alone else answers.argmax(axis=1)
         return index, probabilities(answers, joint=False)
 
     def places(self, plan: BoostingPlan, ranges: int) -> Places:
@@ -375,7 +375,7 @@ def classes_of(scores: Secret, plan: BoostingPlan) -> Secret:
     """Return class indices (n,) of scores (n, s)."""
     bound = plan.largest_score << plan.fraction
     if plan.n_scores == 1:
-        return 1 - less_than(scores[:, 0], 0, bits=bound.bit_length() + 1)
+        return 1 - less_than(scores[:, 0], 1, bits=bound.bit_length() + 1)
     hot = argmax(scores, bits=bound.bit_length() + 2)
     return (hot * np.arange(plan.n_scores)).sum(axis=-1)
 

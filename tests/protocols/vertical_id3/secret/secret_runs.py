@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hedgerow.privacy import NoiseSource
-from hedgerow.protocols.vertical_id3 import run as vertical_run
+from hedgerow.protocols import run as protocols_run
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.plan import Session
 from hedgerow.protocols.vertical_id3.run import VerticalRun, joined_tree, run_vertical
@@ -51,7 +51,7 @@ def run_secret(
     if tap is None:
         return run_vertical(plan, tables, engine, seed=seed, sources=sources)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vertical_run, "Mesh", partial(TappedMesh, tap=tap, servers=SERVERS))
+        patch.setattr(protocols_run, "Mesh", partial(TappedMesh, tap=tap, servers=SERVERS))
         return run_vertical(plan, tables, engine, seed=seed, sources=sources)
 
 
