@@ -4,11 +4,16 @@ import html
 import json
 import re
 import string
+import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from hedgerow.net.port import RunPort
+from hedgerow.parties.console import facts
 from hedgerow.parties.console.rendering import ConsolePages
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import Policy
@@ -103,3 +108,34 @@ def test_two_jobs_that_differ_in_a_column_do_not_look_the_same(tmp_path: Path) -
         assert set(shown) <= set(string.printable)
         texts.add(shown)
     assert len(texts) == 4
+
+
+def test_what_members_said_long_ago_is_not_shown_as_what_they_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, gate, said = [0.0], threading.Event(), ["fine"]
+    watch = facts.MemberWatch(cast(Any, None))
+
+    def asked(config: object) -> list[str]:
+        assert gate.wait(30)
+        return list(said)
+
+    def shows(found: list[str]) -> bool:
+        return any(watch.look() == found or time.sleep(0.01) for _ in range(1000))
+
+    monkeypatch.setattr(facts, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(facts, "check_consortium", asked)
+    gate.set()
+    assert shows(["fine"])
+    gate.clear()
+    said[0] = "one is away"
+    now[0] = 30.0
+    assert watch.look() == ["fine"]
+    gate.set()
+    assert shows(["one is away"])
+    gate.clear()
+    now[0] = 200.0
+    monkeypatch.setattr(facts, "_FIRST", 0.05)
+    assert watch.look() is None
+    gate.set()
+    assert shows(["one is away"])

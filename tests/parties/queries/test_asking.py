@@ -1,10 +1,12 @@
 """The analyst's side: what it makes of what servers say."""
 
 import asyncio
+import gc
 import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -295,3 +297,31 @@ def test_a_model_is_asked_for_again_while_a_server_is_away(town: Town) -> None:
 
 def real_left(told: dict[int, Reply]) -> int:
     return min(reply.fields["left"] for reply in told.values())
+
+
+def test_a_request_that_nobody_waits_for_any_more_fails_in_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two servers have answered; the third one's connection is closed when the program ends."""
+    said: list[dict] = []
+
+    async def ask(server, verb, fields, payload, seconds) -> Reply:
+        if server.name == "third":
+            await asyncio.sleep(0.01)
+            raise RuntimeError("Session is closed")
+        return Reply({"state": "answered"}, b"")
+
+    async def all_of_them() -> dict:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, about: said.append(about))
+        analyst = Analyst.__new__(Analyst)
+        servers = [SimpleNamespace(name=name) for name in ("first", "second", "third")]
+        analyst.config, analyst._unread = SimpleNamespace(servers=servers), set()
+        monkeypatch.setattr(analyst, "_ask", ask)
+        found = await analyst._all("ask", {}, [b""] * 3, until=time.monotonic() + 5)
+        await asyncio.sleep(0.1)
+        analyst._unread.clear()
+        gc.collect()
+        return found
+
+    assert sorted(asyncio.run(all_of_them())) == [0, 1]
+    assert said == []

@@ -36,6 +36,8 @@ from hedgerow.protocols.registry import askers
 
 _AGE = 10.0
 """Seconds after which members are asked again, while somebody looks."""
+_STALE = 60.0
+"""Seconds after which what was found is not shown any more."""
 _FIRST = 1.5
 """Seconds that the first page waits for members to answer."""
 _MOST_JOBS = 64
@@ -154,9 +156,14 @@ class MemberWatch:
     def look(self) -> list[Finding] | None:
         """Return what was found last; None if nobody has answered in a moment."""
         with self._lock:
-            due = time.monotonic() - self._asked > _AGE
+            age = time.monotonic() - self._asked
+            due = age > _AGE
             if due:
                 self._asked = math.inf
+            if age > _STALE:
+                # Nobody has looked for a while: what was so then is not shown as if it were so now.
+                self._heard.clear()
+                self._found, self.failure = None, ""
         if due:
             threading.Thread(target=self._ask, name="members", daemon=True).start()
         self._heard.wait(_FIRST)

@@ -410,6 +410,8 @@ class Analyst:
             done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
             found |= dict(task.result() for task in done)
         over.set()
+        for task in left:
+            task.add_done_callback(_leave_unread)
         self._unread = {task for task in self._unread | left if not task.done()}
         return dict(sorted(found.items()))
 
@@ -447,6 +449,12 @@ class Analyst:
             expected=f"an answer to {inquiry.n} rows within {self.timeout:g} s",
             found="; ".join(said) or "none",
         )
+
+
+def _leave_unread(task: asyncio.Task[Any]) -> None:
+    """Take what became of a request that nobody waits for: its process may have ended before it."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _is_settled(found: Mapping[int, Reply | HedgerowError]) -> bool:
