@@ -5,7 +5,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
-from hedgerow.errors import HedgerowError
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables import Attribute, Domain, Target, encode, read_batches, read_table
 
 ROWS = 1000
@@ -193,3 +193,13 @@ def test_a_cell_that_does_not_fit_its_column_is_named(tmp_path):
     path.write_text("a,x\n" + "1,2\n" * 400_000 + "1,z\n")
     with pytest.raises(HedgerowError, match=r"H115.*the value 'z' in column 'x'"):
         list(read_batches(path))
+
+
+def test_a_line_of_another_length_is_said_to_be_that(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,c\n1,2,3\n4,5\n")
+    with pytest.raises(HedgerowError) as caught:
+        read_table(path)
+    assert caught.value.code is Code.UNREADABLE_FILE
+    assert "3 cells in every line" in caught.value.expected
+    assert "got 2" in caught.value.found

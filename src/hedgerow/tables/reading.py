@@ -34,6 +34,7 @@ FORMATS: dict[str, _Format] = {
 # The Arrow file format begins with this; the stream format does not.
 _ARROW_FILE = b"ARROW1"
 # What Arrow says of a cell that it cannot convert; it knows neither the name nor the row.
+_CELLS = re.compile(r"Expected (\d+) columns?, got \d+")
 _BAD_CELL = re.compile(
     r"In CSV column #(?P<column>\d+): .*conversion error to (?P<type>[^:]+): "
     r"invalid value '(?P<value>.*)'",
@@ -161,6 +162,10 @@ def numbered_errors(
     except (pa.ArrowException, OSError) as error:
         if any(words in str(error) for words in _NOT_UTF8):
             raise wrong_encoding(str(path), str(error)) from None
+        cells = _CELLS.search(str(error))
+        if cells is not None:
+            expected = f"{cells[1]} cells in every line, as in the line of names"
+            fix = "correct that line; a cell that has the separator in it stands in double quotes"
         raise Code.UNREADABLE_FILE.error(
             expected=expected, found=f"{path}: {error}", fix=fix
         ) from None

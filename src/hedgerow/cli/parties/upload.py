@@ -86,9 +86,10 @@ def upload(
         _keep(config, rows, population, ids, domain, format)
         return
     if domain is None or id is None:
+        missing = [f"--{n}" for n, x in {"domain": domain, "id": id}.items() if x is None]
         raise Code.BAD_PARAMETER.error(
             expected="--domain and --id of an upload, or --here",
-            found="neither" if domain is None and id is None else "one of them",
+            found=f"no {' and no '.join(missing)}",
         )
     public = Domain.from_toml(domain)
     with progress_bar(quiet or format is Format.json) as show:
