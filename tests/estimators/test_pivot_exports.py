@@ -73,7 +73,15 @@ CASES: dict[str, tuple[Any, Any, type[Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name, marks=[pytest.mark.slow] * (name.startswith("logistic,") or "two" in name)
+        )
+        for name in CASES
+    ],
+)
 def test_an_opened_model_answers_without_its_peers(name: str, tmp_path: Path) -> None:
     estimator, load, kind, on = CASES[name]
     X, y = load() if load is mixed else numbers(load)

@@ -138,6 +138,7 @@ def test_a_case_that_is_wanted_twice_is_measured_once() -> None:
     }
 
 
+@pytest.mark.slow
 def test_cart_is_the_tree_of_the_peers() -> None:
     case = Case(n=300, m=2, each=1, bins=4, classes=2, depth=2)
     found = timing.in_the_clear(case)
@@ -156,6 +157,7 @@ def records(done: dict[str, Any]) -> list[dict[str, Any]]:
     return json.loads((done["out"] / "runs.json").read_text())["records"]
 
 
+@pytest.mark.slow
 def test_a_peer_that_deviates_is_not_found_out_and_spoils_the_tree() -> None:
     found = learned.deviations()
     assert [one["wrong"] for one in found] == [*learned.WRONG]

@@ -52,7 +52,8 @@ from tests.reports.pages import check_pages, text_of
 @pytest.mark.parametrize(
     ("hide", "align"),
     [
-        ("nothing", "ring"),
+        # In a ring and opened it is compared everywhere: tests/everywhere.
+        pytest.param("nothing", "ring", marks=pytest.mark.slow),
         ("thresholds", "hidden"),
         pytest.param("thresholds", "ring", marks=pytest.mark.slow),
         pytest.param("features", "ring", marks=pytest.mark.slow),

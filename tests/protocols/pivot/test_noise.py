@@ -109,7 +109,10 @@ def test_an_epsilon_goes_with_noise_and_noise_with_an_epsilon() -> None:
     assert caught.value.code is Code.BAD_EPSILON
 
 
-@pytest.mark.parametrize(("name", "hide"), [("iris", "nothing"), ("diabetes", "peers")])
+@pytest.mark.parametrize(
+    ("name", "hide"),
+    [("iris", "nothing"), pytest.param("diabetes", "peers", marks=pytest.mark.slow)],
+)
 def test_with_little_noise_it_is_the_exact_tree(name: str, hide: str) -> None:
     rows = encoded(name, columns=4)
     options: dict[str, Any] = {"max_depth": 2, "hide": hide}

@@ -402,6 +402,7 @@ def test_the_program_grows_the_tree_of_the_clear(
     assert asked == [2]
 
 
+@pytest.mark.slow
 def test_peers_in_processes_of_their_own() -> None:
     clear, wanted = Clear(make_bins(7), classes(7), Z16), []
     for nodes, chosen in (([0], [6]), ([1], [1])):

@@ -165,7 +165,10 @@ def seeded(kind: str) -> Town:
 
 
 # The ring without noise goes on behind the alignment.
-@pytest.mark.parametrize("kind", ["aligned", "ring with noise", "secret with noise"])
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param("aligned", marks=pytest.mark.slow), "ring with noise", "secret with noise"],
+)
 def test_wherever_a_member_is_killed_the_tree_is_the_same(kind: str) -> None:
     """And so is what was learned and charged, at every member, and what was sent."""
     clean = seeded(kind)
